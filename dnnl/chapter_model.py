@@ -1,0 +1,243 @@
+"""The chapter's own model: a small ViT that fills in hidden patches and names the photograph."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from dnnl import data
+from dnnl.models import vit
+from dnnl.models.vit.errors import Size, check_dims
+from dnnl.models.vit.module import Module, token_parameter
+
+FORMAT = "dnnl-chapter-model/1"
+ASSET = Path(__file__).parent / "assets" / "chapter.safetensors"
+"""The shipped weights; their card is the README.md beside them."""
+
+
+class ChapterModel(Module):
+    """A ViT with two heads: which photograph is this a crop of, and what is under the holes?
+
+    It is the chapter's input module and encoder, unchanged: a grid of 14×14 patches, 197 rows. A
+    hidden patch is replaced by a learned mask token before the positions are added.
+
+    Args:
+        photographs: names of the photographs, one a class.
+        image_size, patch_size, embed_dim, num_heads, num_layers, hidden_dim: as for
+            :class:`dnnl.models.vit.ViTModel`.
+
+    Attributes:
+        photographs: the names, in the order of the logits.
+        vit: :class:`dnnl.models.vit.ViTForImageClassification`, which accepts other image sizes.
+        mask_token: parameter ``(1, 1, D)``.
+        decoder: ``nn.Linear(D, P * P * C)``, from a token to the pixels of its patch.
+        about: what the file says of a loaded model: recipe, history, results.
+    """
+
+    def __init__(
+        self,
+        photographs: Sequence[str],
+        *,
+        image_size: Size = 56,
+        patch_size: Size = 4,
+        embed_dim: int = 64,
+        num_heads: int = 4,
+        num_layers: int = 2,
+        hidden_dim: int = 256,
+    ) -> None:
+        super().__init__()
+        self.photographs = tuple(photographs)
+        self.about: dict[str, Any] = {}
+        self.config = {
+            "image_size": image_size,
+            "patch_size": patch_size,
+            "embed_dim": embed_dim,
+            "num_heads": num_heads,
+            "num_layers": num_layers,
+            "hidden_dim": hidden_dim,
+        }
+        self.vit = vit.ViTForImageClassification(
+            image_size,
+            patch_size,
+            3,
+            len(self.photographs),
+            embed_dim,
+            num_heads,
+            num_layers,
+            hidden_dim,
+            dynamic_image_size=True,
+        )
+        self.mask_token = token_parameter(1, embed_dim)
+        ph, pw = self.embedding.patch_embed.patch_size
+        self.decoder = nn.Linear(embed_dim, ph * pw * 3)
+
+    @property
+    def embedding(self) -> vit.ViTEmbedding:
+        """The input module."""
+        return self.vit.backbone.embedding
+
+    @property
+    def encoder(self) -> vit.ViTEncoder:
+        """The encoder."""
+        return self.vit.backbone.encoder
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Name the photograph: images ``(B, 3, H, W)`` in [0, 1] to logits ``(B, K)``."""
+        logits: Tensor = self.vit.head(self.encode(x))
+        return logits
+
+    def standardize(self, x: Tensor) -> Tensor:
+        """Return the target of :meth:`reconstruct`: standardised patches ``(B, N, P * P * C)``."""
+        return vit.patchify(data.standardize(x), self.embedding.patch_embed.patch_size)
+
+    def sequence(
+        self, x: Tensor, mask: Tensor | None = None, pos_embed: Tensor | None = None
+    ) -> Tensor:
+        """Return what the encoder reads: images in [0, 1] to tokens ``(B, 1 + N, D)``.
+
+        Args:
+            x: images ``(B, 3, H, W)`` in [0, 1].
+            mask: booleans ``(B, N)``; True hides a patch.
+            pos_embed: a table ``(1, 1 + N, D)`` in place of the model's own.
+
+        Raises:
+            ShapeError: if the mask or the table does not fit the images.
+        """
+        embedding = self.embedding
+        tokens = embedding.patch_embed(data.standardize(x))
+        if mask is not None:
+            check_dims(mask, "(B, N)", "a mask")
+            if mask.dtype != torch.bool:
+                raise vit.DTypeError(f"Expected a boolean mask (True hides), but got {mask.dtype}.")
+            if mask.shape != tokens.shape[:2]:
+                raise vit.ShapeError(
+                    f"Expected a mask of shape {tuple(tokens.shape[:2])}, "
+                    f"but got {tuple(mask.shape)}."
+                )
+            tokens = torch.where(mask[..., None], self.mask_token.to(tokens.dtype), tokens)
+        tokens = embedding.add_cls_token(tokens)
+        if pos_embed is None:
+            pos_embed = embedding.table_for(embedding.patch_embed.grid_of(x))
+        elif pos_embed.shape != (1, *tokens.shape[1:]):
+            raise vit.ShapeError(
+                f"Expected a table of shape {(1, *tokens.shape[1:])}, "
+                f"but got {tuple(pos_embed.shape)}."
+            )
+        out: Tensor = tokens + pos_embed.to(tokens.dtype)
+        return out
+
+    def encode(
+        self, x: Tensor, mask: Tensor | None = None, pos_embed: Tensor | None = None
+    ) -> Tensor:
+        """Return the encoded tokens ``(B, 1 + N, D)``; arguments as for :meth:`sequence`."""
+        tokens: Tensor = self.encoder(self.sequence(x, mask, pos_embed))
+        return tokens
+
+    def reconstruct(self, x: Tensor, mask: Tensor, pos_embed: Tensor | None = None) -> Tensor:
+        """Fill in hidden patches.
+
+        Args:
+            x: images ``(B, 3, H, W)`` in [0, 1].
+            mask: booleans ``(B, N)``; True hides a patch.
+            pos_embed: a table ``(1, 1 + N, D)`` in place of the model's own: another grid's, a
+                shuffled one, zeros.
+
+        Returns:
+            Tensor: patches ``(B, N, P * P * C)`` on the scale of :meth:`standardize`.
+
+        Raises:
+            ShapeError: if the mask or the table does not fit the images.
+        """
+        patches: Tensor = self.decoder(self.encode(x, mask, pos_embed)[:, 1:])
+        return patches
+
+    def picture(self, patches: Tensor, grid_size: Size) -> Tensor:
+        """Turn standardised patches ``(B, N, P * P * C)`` into images in [0, 1]."""
+        size = self.embedding.patch_embed.patch_size
+        return data.unstandardize(vit.unpatchify(patches, size, grid_size)).clamp(0, 1)
+
+    def save(self, path: str | Path, **about: Any) -> None:
+        """Write the weights, in float16, and what is needed to build the model again.
+
+        Args:
+            path: the file; it is replaced whole, or stays as it was.
+            about: further facts to keep beside the weights, such as the recipe and the results.
+        """
+        about = {"config": self.config, "photographs": self.photographs, **about}
+        weights = {name: t.detach().half() for name, t in self.state_dict().items()}
+        write_safetensors(Path(path), weights, FORMAT, about)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "ChapterModel":
+        """Read a model that :meth:`save` wrote, in float32 and eval mode.
+
+        The facts that were kept beside the weights are in the attribute ``about``.
+
+        Raises:
+            FileNotFoundError: if there is no such file.
+            ValueError: if the file is damaged or holds something else.
+        """
+        weights, about = read_safetensors(Path(path), FORMAT)
+        try:
+            model = cls(about["photographs"], **about["config"])
+            model.load_state_dict({name: t.float() for name, t in weights.items()})
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"The weights in {path} do not fit their description: {error}"
+            ) from None
+        model.about = about
+        return model.eval()
+
+
+def write_safetensors(
+    path: Path, tensors: Mapping[str, Tensor], kind: str, about: Mapping[str, Any]
+) -> None:
+    """Write tensors and a description: aside first, then by renaming, so that no kill can spoil it.
+
+    Args:
+        path: the file; it is replaced whole, or stays as it was.
+        tensors: name → tensor.
+        kind: the format and its version, which :func:`read_safetensors` asks for again.
+        about: the description, as JSON knows it.
+    """
+    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        metadata = {"format": kind, "about": json.dumps(about, ensure_ascii=False)}
+        save_file({n: t.contiguous().cpu() for n, t in tensors.items()}, aside, metadata)
+        with open(aside, "rb") as file:
+            os.fsync(file.fileno())
+        os.chmod(aside, 0o644)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+def read_safetensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read what :func:`write_safetensors` wrote: the tensors, and the description.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        ValueError: if the file is damaged or of another kind.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"Expected a file at {path}, but there is none.")
+    try:
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+            if header.get("format") != kind:
+                raise ValueError(
+                    f"Expected a file of format {kind}, but {path} has {header.get('format')!r}."
+                )
+            about = json.loads(header["about"])
+            return {name: file.get_tensor(name) for name in file.keys()}, about
+    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+        raise ValueError(f"Expected a safetensors file, but {path} is damaged: {error}") from None

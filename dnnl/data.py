@@ -1,0 +1,196 @@
+"""Photographs that installed packages ship, as tensors, and crops of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from dnnl.models.vit.errors import Size, pair
+
+MEAN, STD = 0.5, 0.25
+
+
+@dataclass(frozen=True)
+class Photograph:
+    """Where a photograph comes from.
+
+    Attributes:
+        package, path: the installed package that ships it, and the file in it.
+        subject, author, licence: what it shows, who took it, and how it may be used.
+    """
+
+    package: str
+    path: str
+    subject: str
+    author: str
+    licence: str
+
+
+_SKIMAGE, _SKLEARN = "skimage", "sklearn.datasets"
+PHOTOGRAPHS = {
+    "cat": Photograph(_SKIMAGE, "data/chelsea.png", "Chelsea", "Stéfan van der Walt", "CC0"),
+    "coffee": Photograph(_SKIMAGE, "data/coffee.png", "a cup of coffee", "Rachel Michetti", "CC0"),
+    "rocket": Photograph(_SKIMAGE, "data/rocket.jpg", "a Falcon 9", "SpaceX", "public domain"),
+    "astronaut": Photograph(
+        _SKIMAGE, "data/astronaut.png", "Eileen Collins", "NASA", "public domain"
+    ),
+    "galaxies": Photograph(
+        _SKIMAGE, "data/hubble_deep_field.jpg", "the Hubble deep field", "NASA", "public domain"
+    ),
+    "retina": Photograph(_SKIMAGE, "data/retina.jpg", "a retina", "Mikael Häggström", "CC0"),
+    "tissue": Photograph(
+        _SKIMAGE, "data/ihc.png", "stained tissue", "CMMI", "no known restrictions"
+    ),
+    "temple": Photograph(
+        _SKLEARN, "images/china.jpg", "a temple in China", "danielbuechele", "CC BY 2.0"
+    ),
+    "flower": Photograph(_SKLEARN, "images/flower.jpg", "a dahlia", "vultilion", "CC BY 2.0"),
+    "admiral": Photograph(
+        "matplotlib",
+        "mpl-data/sample_data/grace_hopper.jpg",
+        "Grace Hopper",
+        "James S. Davis, US Navy",
+        "public domain",
+    ),
+}
+"""The photographs by name. The facts are those that the packages' own documentation gives."""
+
+
+def photograph(name: str = "cat", image_size: Size | None = 224) -> Tensor:
+    """Return a photograph, cropped in the middle and resized.
+
+    Args:
+        name: a key of :data:`PHOTOGRAPHS`.
+        image_size: ``(height, width)`` in pixels; an ``int`` is a square; ``None``: as it is.
+
+    Returns:
+        Tensor: ``(3, height, width)`` in [0, 1], float32, on the CPU.
+
+    Raises:
+        KeyError: for an unknown name.
+        ShapeError: for a size below 1.
+    """
+    if name not in PHOTOGRAPHS:
+        raise KeyError(f"Expected one of {', '.join(PHOTOGRAPHS)}, but got {name!r}.")
+    entry = PHOTOGRAPHS[name]
+    with files(entry.package).joinpath(entry.path).open("rb") as file:
+        image = _tensor(Image.open(file))
+    return image if image_size is None else _fit(image, pair(image_size, "image_size"))
+
+
+def photographs(folder: str | Path | None = None, *, short_side: int = 256) -> dict[str, Tensor]:
+    """Return whole photographs by name, resized to one length of their shorter side.
+
+    Args:
+        folder: where to look for ``.png``, ``.jpg`` and ``.jpeg`` files; their names without the
+            ending become the names. By default the photographs of :data:`PHOTOGRAPHS`.
+        short_side: the length, in pixels.
+
+    Returns:
+        dict[str, Tensor]: name → ``(3, height, width)`` in [0, 1], in a stable order.
+
+    Raises:
+        FileNotFoundError: if the folder is absent or holds no photograph.
+        ValueError: if a file cannot be read as an image, or two share a name.
+    """
+    if folder is None:
+        images = {name: photograph(name, None) for name in PHOTOGRAPHS}
+    else:
+        images = _read_folder(Path(folder))
+    return {name: _short_side(image, short_side) for name, image in images.items()}
+
+
+def _read_folder(folder: Path) -> dict[str, Tensor]:
+    if not folder.is_dir():
+        raise FileNotFoundError(f"Expected a folder of photographs, but {folder} is none.")
+    endings = {".png", ".jpg", ".jpeg"}
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in endings)
+    if not paths:
+        raise FileNotFoundError(f"Expected .png or .jpg files in {folder}, but found none.")
+    images: dict[str, Tensor] = {}
+    for path in paths:
+        if path.stem in images:
+            raise ValueError(f"Expected one photograph named {path.stem!r}, but got two.")
+        try:
+            with Image.open(path) as file:
+                images[path.stem] = _tensor(file)
+        except (UnidentifiedImageError, OSError, SyntaxError) as error:
+            raise ValueError(
+                f"Expected an image, but {path.name} cannot be read: {error}"
+            ) from None
+    return images
+
+
+def _tensor(image: Image.Image) -> Tensor:
+    """Return a PIL image as ``(3, H, W)`` in [0, 1]."""
+    pixels = np.asarray(image.convert("RGB"))
+    return torch.from_numpy(pixels.copy()).permute(2, 0, 1) / 255
+
+
+def _fit(image: Tensor, size: tuple[int, int]) -> Tensor:
+    """Crop the largest middle part of the wanted proportions and resize it."""
+    height, width = image.shape[1:]
+    scale = min(height / size[0], width / size[1])
+    h, w = max(1, round(size[0] * scale)), max(1, round(size[1] * scale))
+    top, left = (height - h) // 2, (width - w) // 2
+    return _resize(image[:, top : top + h, left : left + w], size)
+
+
+def _short_side(image: Tensor, length: int) -> Tensor:
+    short = min(image.shape[1:])
+    height, width = (max(length, round(n * length / short)) for n in image.shape[1:])
+    return _resize(image, (height, width))
+
+
+def _resize(image: Tensor, size: tuple[int, int]) -> Tensor:
+    return F.interpolate(image[None], size=size, mode="bilinear", antialias=True)[0]
+
+
+def crops(
+    images: Mapping[str, Tensor] | Sequence[Tensor],
+    count: int,
+    image_size: Size,
+    generator: torch.Generator,
+    *,
+    flip: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Cut random crops from random photographs.
+
+    Args:
+        images: photographs ``(3, height, width)``, each at least as large as a crop.
+        count: how many crops ``B``.
+        image_size: ``(h, w)`` of a crop, in pixels.
+        generator: where the randomness comes from; the same state gives the same crops.
+        flip: mirror every second crop, on average, left to right.
+
+    Returns:
+        tuple[Tensor, Tensor]: crops ``(B, 3, h, w)``, and the indices ``(B,)`` of the photographs.
+    """
+    pool = list(images.values()) if isinstance(images, Mapping) else list(images)
+    h, w = pair(image_size, "image_size")
+    label = torch.randint(len(pool), (count,), generator=generator)
+    place = torch.rand((count, 3), generator=generator).tolist()
+    out = torch.empty(count, 3, h, w)
+    for i, (k, (down, across, coin)) in enumerate(zip(label.tolist(), place, strict=True)):
+        image = pool[k]
+        top = int(down * (image.shape[1] - h + 1))
+        left = int(across * (image.shape[2] - w + 1))
+        crop = image[:, top : top + h, left : left + w]
+        out[i] = crop.flip(-1) if flip and coin < 0.5 else crop
+    return out, label
+
+
+def standardize(x: Tensor) -> Tensor:
+    """Map pixels from [0, 1] to the scale that the models read: ``(x - 0.5) / 0.25``."""
+    return (x - MEAN) / STD
+
+
+def unstandardize(x: Tensor) -> Tensor:
+    """Map standardised pixels back to [0, 1]: the inverse of :func:`standardize`, unclipped."""
+    return x * STD + MEAN

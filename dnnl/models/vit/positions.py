@@ -1,0 +1,159 @@
+"""Tables of positions as pure functions: the fixed sin-cos tables, and the 2-D resize."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from dnnl.models.vit.errors import (
+    ShapeError,
+    Size,
+    check_dims,
+    check_floating,
+    count,
+    pair,
+    sizes,
+    times,
+)
+
+_MODES = ("nearest", "nearest-exact", "area", "bilinear", "bicubic")
+_SMOOTH = ("bilinear", "bicubic")  # the modes for which align_corners and antialias mean something
+
+
+def interpolate_pos_embedding(
+    pos_embed: Tensor,
+    old_grid_size: Size,
+    new_grid_size: Size,
+    *,
+    num_prefix_tokens: int = 1,
+    mode: str = "bicubic",
+    antialias: bool = False,
+    align_corners: bool = False,
+) -> Tensor:
+    """Resize a table of positions to another grid of patches.
+
+    The rows of the patches are laid out on the old grid, resampled as an image of ``D`` channels
+    and read off row by row. The rows of the prefix (class token, registers) have no place on the
+    grid and are copied bit for bit. Half-precision tables are resampled in float32 and cast back.
+    The result is differentiable with respect to the table.
+
+    Args:
+        pos_embed: the table ``(1, num_prefix_tokens + rows * columns, D)``.
+        old_grid_size: the grid ``(rows, columns)`` of the table. It is never guessed: 16 patches
+            may be 4×4 or 2×8.
+        new_grid_size: the grid to resize to.
+        num_prefix_tokens: how many leading rows belong to no patch.
+        mode: ``"bicubic"``, ``"bilinear"``, ``"nearest"``, ``"nearest-exact"`` or ``"area"``.
+        antialias: widen the kernel when the grid shrinks. (In torch it also changes the bicubic
+            kernel when the grid grows: a = -0.5 in place of -0.75.)
+        align_corners: let the centres of the corner cells coincide, rather than the cells' borders.
+
+    Returns:
+        Tensor: a new table ``(1, num_prefix_tokens + new_rows * new_columns, D)`` of the same dtype
+        and device; equal to the old one if, and only if, the grids are equal.
+
+    Raises:
+        ShapeError: if the table has another shape, or the old grid does not fit it.
+        ValueError: if the mode is unknown, or an option does not apply to it.
+
+    Source: arXiv:2010.11929, section 3.2.
+    """
+    check_dims(pos_embed, "(1, T, D)", "a table of positions")
+    check_floating(pos_embed, "table of positions")
+    one, rows, dim = sizes(pos_embed)
+    if one != 1:
+        raise ShapeError(f"Expected a table of shape (1, T, D), but got {tuple(pos_embed.shape)}.")
+    old, new = pair(old_grid_size, "old_grid_size"), pair(new_grid_size, "new_grid_size")
+    prefix = count(num_prefix_tokens, "num_prefix_tokens", least=0)
+    if rows - prefix != old[0] * old[1]:
+        raise ShapeError(
+            f"Expected old grid with {rows - prefix} patches ({rows} rows less {prefix} of the "
+            f"prefix), but got {times(old)} = {old[0] * old[1]}."
+        )
+    if mode not in _MODES:
+        raise ValueError(f"Expected a mode out of {', '.join(_MODES)}, but got {mode!r}.")
+    if mode not in _SMOOTH and (antialias or align_corners):
+        raise ValueError(f"antialias and align_corners apply to {_SMOOTH} only, not to {mode!r}.")
+    if old == new:
+        return pos_embed.clone()
+
+    head, patches = pos_embed[:, :prefix], pos_embed[:, prefix:]
+    image = patches.reshape(1, *old, dim).permute(0, 3, 1, 2)  # (1, D, rows, columns)
+    if image.element_size() < 4:  # torch has no half-precision kernel for some of the modes
+        image = image.float()
+    image = F.interpolate(
+        image,
+        size=new,  # never by scale factor, whose rounding loses a row: int(14 * (61 / 14)) == 60
+        mode=mode,
+        antialias=antialias,
+        align_corners=align_corners if mode in _SMOOTH else None,
+    )
+    patches = image.permute(0, 2, 3, 1).reshape(1, new[0] * new[1], dim)
+    return torch.cat([head, patches.to(head.dtype)], dim=1)
+
+
+def sincos_pos_embedding_1d(
+    num_positions: int, embed_dim: int, num_prefix_tokens: int = 0
+) -> Tensor:
+    """Return the fixed one-dimensional sin-cos table: a code of the index.
+
+    Row ``i`` is ``[sin(i w_0), …, sin(i w_k), cos(i w_0), …, cos(i w_k)]`` with
+    ``w_j = 10000 ** (-j / (embed_dim / 2))``: the values of Vaswani et al., sines first.
+
+    Args:
+        num_positions: how many positions, counted from 0.
+        embed_dim: the width ``D``, an even number.
+        num_prefix_tokens: how many rows of zeros stand in front.
+
+    Returns:
+        Tensor: ``(1, num_prefix_tokens + num_positions, D)`` in float32.
+
+    Raises:
+        ShapeError: if ``embed_dim`` is odd or a count is out of range.
+
+    Source: Vaswani et al., *Attention Is All You Need*, section 3.5 (arXiv:1706.03762).
+    """
+    positions = torch.arange(count(num_positions, "num_positions"), dtype=torch.float64)
+    return _with_prefix(_waves(positions, embed_dim), num_prefix_tokens)
+
+
+def sincos_pos_embedding(grid_size: Size, embed_dim: int, num_prefix_tokens: int = 0) -> Tensor:
+    """Return the fixed two-dimensional sin-cos table: a code of the column beside one of the row.
+
+    The first half of the channels is the one-dimensional code of the column, the second half that
+    of the row: the order of MAE and of big_vision.
+
+    Args:
+        grid_size: the grid ``(rows, columns)``; an ``int`` is a square.
+        embed_dim: the width ``D``, a multiple of 4.
+        num_prefix_tokens: how many rows of zeros stand in front.
+
+    Returns:
+        Tensor: ``(1, num_prefix_tokens + rows * columns, D)`` in float32, patches row-major.
+
+    Raises:
+        ShapeError: if 4 does not divide ``embed_dim`` or a count is out of range.
+
+    Source: Chen et al., arXiv:2104.02057 (MoCo v3); He et al., arXiv:2111.06377 (MAE), its code.
+    """
+    rows, columns = pair(grid_size, "grid_size")
+    if count(embed_dim, "embed_dim") % 4:
+        raise ShapeError(f"Expected embed_dim divisible by 4, but got {embed_dim}.")
+    row = torch.arange(rows, dtype=torch.float64).repeat_interleave(columns)
+    column = torch.arange(columns, dtype=torch.float64).repeat(rows)
+    halves = [_waves(axis, embed_dim // 2) for axis in (column, row)]
+    return _with_prefix(torch.cat(halves, dim=1), num_prefix_tokens)
+
+
+def _waves(positions: Tensor, embed_dim: int) -> Tensor:
+    """Sines, then cosines, of ``positions (n,)`` at ``embed_dim / 2`` falling frequencies."""
+    if count(embed_dim, "embed_dim") % 2:
+        raise ShapeError(f"Expected embed_dim divisible by 2, but got {embed_dim}.")
+    half = embed_dim // 2
+    frequencies = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    angles = positions[:, None] * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def _with_prefix(table: Tensor, num_prefix_tokens: int) -> Tensor:
+    prefix = count(num_prefix_tokens, "num_prefix_tokens", least=0)
+    return F.pad(table, (0, 0, prefix, 0))[None].float()

@@ -1,0 +1,42 @@
+"""What the tests have in common."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# No deadline: a busy machine is not a wrong result. In CI the examples are always the same ones.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+@pytest.fixture(autouse=True)
+def _same_random_numbers() -> None:
+    """Start every test from one seed, whichever tests ran before it."""
+    if torch := sys.modules.get("torch"):  # the tests of the built book do without
+        torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def site() -> Path:
+    """Return the folder of the built book, which must be newer than its sources."""
+    built = ROOT / "_build" / "html"
+    pages = [page for page in built.rglob("*.html") if page.name != "index.html"]
+    if not pages:
+        pytest.fail("there is no built book: run `make book` first")
+    sources = [
+        path
+        for pattern in ("_*.yml", "_ext/*.py", "_static/*", "chapters/*/*.ipynb")
+        for path in ROOT.glob(pattern)
+    ]
+    newest = max(sources, key=lambda path: path.stat().st_mtime)
+    if newest.stat().st_mtime > max(page.stat().st_mtime for page in pages):
+        pytest.fail(f"{newest.relative_to(ROOT)} is newer than the built book: run `make book`")
+    return built

@@ -1,0 +1,135 @@
+"""The figures show what they are given: the numbers behind them, not only that they are drawn."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import dnnl.models.vit as vit
+from dnnl import data, figures
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+IMAGE = torch.rand(3, 12, 24, generator=torch.Generator().manual_seed(0))
+
+
+def _texts(figure):
+    return [t.get_text() for ax in figure.axes for t in ax.texts]
+
+
+def test_patch_grid_numbers_patches_row_by_row() -> None:
+    assert _texts(figures.patch_grid(IMAGE, 6)) == [str(i) for i in range(8)]
+    assert _texts(figures.patch_grid(IMAGE, 6, label="row")) == list("00001111")
+    assert _texts(figures.patch_grid(IMAGE, 6, label="column")) == list("01230123")
+    assert _texts(figures.patch_grid(IMAGE, 6, label="position"))[5] == "1,1"
+    assert _texts(figures.patch_grid(IMAGE, 6, label=None)) == []
+    figure = figures.patch_grid(IMAGE, (4, 8), highlight=[4])  # row 1, column 1
+    marked = [p for p in figure.axes[0].patches if p.get_linewidth() > 2]
+    assert [p.get_xy() for p in marked] == [(7.5, 3.5)]
+
+
+def test_patch_grid_refuses_what_it_cannot_draw() -> None:
+    with pytest.raises(vit.ShapeError, match="divisible"):
+        figures.patch_grid(IMAGE, 7)
+    with pytest.raises(vit.ShapeError, match="image"):
+        figures.patch_grid(IMAGE[None], 6)
+    with pytest.raises(ValueError, match="'name'"):
+        figures.patch_grid(IMAGE, 6, label="name")
+
+
+def test_sequence_strip_shows_the_patches_in_order() -> None:
+    figure = figures.sequence_strip(IMAGE, 6, num_prefix_tokens=1, positions=True, first=5)
+    assert len(figure.axes) == 1 + 5 + 1  # the class token, five patches, "and so on"
+    for i, ax in enumerate(figure.axes[1:6]):
+        row, column = divmod(i, 4)
+        patch = IMAGE[:, 6 * row : 6 * row + 6, 6 * column : 6 * column + 6].permute(1, 2, 0)
+        np.testing.assert_allclose(ax.images[0].get_array(), patch, atol=1 / 63)
+    assert [t for t in _texts(figure) if t.startswith("P")] == [f"P{i}" for i in range(6)]
+
+
+def test_similarity_maps_show_cosines_and_leave_out_the_prefix() -> None:
+    """Public report 12: maps of a table with its class row are not shifted by one patch."""
+    table = torch.randn(1, 2 + 12, 5, generator=torch.Generator().manual_seed(0))
+    figure = figures.similarity_maps(table, (3, 4), num_prefix_tokens=2)
+    maps = [ax.images[0].get_array() for ax in figure.axes if ax.images]
+    for i in range(12):
+        expected = F.cosine_similarity(table[0, 2 + i], table[0, 2:], dim=-1).reshape(3, 4)
+        np.testing.assert_allclose(maps[i], expected, atol=1e-5)
+    with pytest.raises(vit.ShapeError, match="12 rows"):
+        figures.similarity_maps(table, (3, 4), num_prefix_tokens=1)
+
+
+def test_similarity_maps_of_a_large_grid_show_its_corners() -> None:
+    table = vit.sincos_pos_embedding(14, 8)
+    figure = figures.similarity_maps(table, 14, num_prefix_tokens=0)
+    assert len([ax for ax in figure.axes if ax.images]) == 49
+    last = [ax for ax in figure.axes if ax.images][-1]
+    assert (last.lines[0].get_xdata()[0], last.lines[0].get_ydata()[0]) == (13, 13)
+
+
+@pytest.mark.parametrize("align_corners", [False, True])
+@pytest.mark.parametrize(("old", "new"), [(6, 9), (9, 4), (5, 5), (7, 1)])
+def test_sampling_positions_are_where_torch_samples(
+    old: int, new: int, align_corners: bool
+) -> None:
+    # Inside the ramp a bilinear resize reads off the very position that it samples.
+    ramp = torch.arange(old, dtype=torch.float64).reshape(1, 1, 1, old)
+    read = F.interpolate(
+        ramp, size=(1, new), mode="bilinear", align_corners=align_corners
+    ).flatten()
+    ours = torch.tensor(figures.sampling_positions(old, new, align_corners=align_corners))
+    torch.testing.assert_close(read, ours.double().clamp(0, old - 1))
+
+
+def test_sampling_grid_draws_both_conventions() -> None:
+    figure = figures.sampling_grid(4, 6)
+    for ax, corners in zip(figure.axes, (False, True), strict=True):
+        drawn = ax.lines[1].get_xdata()
+        np.testing.assert_allclose(drawn, figures.sampling_positions(4, 6, align_corners=corners))
+
+
+def test_attention_maps_show_the_row_of_the_query() -> None:
+    attention = torch.rand(2, 13, 13, generator=torch.Generator().manual_seed(0))
+    figure = figures.attention_maps(attention, (3, 4), query=5)
+    for head, ax in enumerate(figure.axes[:2]):
+        np.testing.assert_allclose(ax.images[0].get_array(), attention[head, 5, 1:].reshape(3, 4))
+    with pytest.raises(vit.ShapeError, match="9 patches"):
+        figures.attention_maps(attention, 3)
+
+
+def test_pipeline_writes_the_shapes_and_shows_tokens_as_rows() -> None:
+    tokens = torch.randn(5, 3)
+    figure = figures.pipeline({"image": IMAGE, "tokens": tokens})
+    assert [ax.get_title() for ax in figure.axes] == ["image\n(3, 12, 24)", "tokens\n(5, 3)"]
+    np.testing.assert_allclose(figure.axes[1].images[0].get_array(), tokens)
+
+
+def test_curves_and_bars_draw_their_numbers() -> None:
+    figure = figures.curves({"a": [3.0, 1.0], "b": [2.0, 2.0]}, x=[0, 10], dashed=0.5)
+    np.testing.assert_allclose(figure.axes[0].lines[0].get_data(), [[0, 10], [3, 1]])
+    figure = figures.bars({"one": 1.0, "two": 2.0})
+    assert [p.get_width() for p in figure.axes[0].patches] == [2, 1]  # read from the top down
+    assert {"1.00", "2.00"} <= set(_texts(figure))
+
+
+def test_figures_have_no_background_and_leave_the_readers_style_alone() -> None:
+    before = dict(plt.rcParams)
+    figure = figures.images({"cat": data.photograph("cat", 32)})
+    assert figure.get_facecolor()[3] == 0
+    assert dict(plt.rcParams) == before
+
+
+def test_a_photograph_is_shown_to_six_bits() -> None:
+    image = data.photograph("cat", 64)
+    shown = figures.images({"": image}, size=3).axes[0].images[0].get_array()
+    assert np.abs(shown - image.permute(1, 2, 0).numpy()).max() <= 0.5 / 63 + 1e-6

@@ -1,0 +1,365 @@
+"""Training: what it computes, what it refuses, and that no kill loses anything."""
+
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch.nn.parallel import DistributedDataParallel
+
+from dnnl import data, training
+from dnnl.chapter_model import ChapterModel
+
+CPU = torch.device("cpu")
+SMALL = training.Recipe(
+    steps=12, batch_size=16, image_size=16, embed_dim=16, num_heads=2, num_layers=1, hidden_dim=32
+)
+OPTIONS = [
+    f"--{name.replace('_', '-')}={value}"
+    for name, value in asdict(SMALL).items()
+    if value != getattr(training.Recipe(), name)
+]
+
+
+@pytest.fixture(scope="module")
+def images() -> dict[str, torch.Tensor]:
+    return data.photographs(short_side=256)
+
+
+def start(images, recipe=SMALL) -> training.State:
+    return training.State.start(recipe, tuple(images), CPU)
+
+
+def weights(state: training.State) -> dict[str, torch.Tensor]:
+    return {name: t.clone() for name, t in state.model.state_dict().items()}
+
+
+def command(*options: str, processes: int = 0) -> list[str]:
+    run = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [sys.executable, *(run if processes else []), "-m", "dnnl.training", *options]
+
+
+ENVIRONMENT = {**os.environ, "DNNL_DEVICE": "cpu", "OMP_NUM_THREADS": "1"}
+
+
+# ---- what a step computes -----------------------------------------------------------------------
+
+
+def test_two_hundred_steps_lower_the_masked_error(tmp_path) -> None:
+    options = ["--steps=200", "--batch-size=4", f"--out={tmp_path / 'w.safetensors'}"]
+    run = subprocess.run(
+        command(*options), env=ENVIRONMENT, capture_output=True, text=True, check=True
+    )
+    before, after = (
+        float(n) for n in run.stdout.split("masked error ")[1].split("\n")[0].split(" -> ")
+    )
+    assert after < 0.7 * before and after < 0.8
+    model = ChapterModel.load(tmp_path / "w.safetensors")
+    assert abs(model.about["results"]["masked_error"] - after) < 1e-3
+    assert model.about["recipe"]["steps"] == 200 and len(model.about["history"]) == 100
+    assert os.listdir(tmp_path) == ["w.safetensors"]  # nothing is left aside
+
+
+def test_the_rate_warms_up_and_falls_along_a_cosine() -> None:
+    recipe = training.Recipe(steps=1000, learning_rate=1.0)
+    assert recipe.rate(0) == 0.01 and recipe.rate(99) == 1.0 and recipe.rate(100) == 1.0
+    assert math.isclose(recipe.rate(550), 0.5) and recipe.rate(999) < 1e-5
+    rates = [recipe.rate(step) for step in range(1000)]
+    assert rates == sorted(rates[:100]) + sorted(rates[100:], reverse=True)
+
+
+def test_class_token_mask_token_and_positions_are_not_decayed(images) -> None:
+    state = start(images)
+    names = {p: n for n, p in state.model.named_parameters()}
+    decayed, spared = state.optimizer.param_groups
+    assert decayed["weight_decay"] == SMALL.weight_decay and spared["weight_decay"] == 0
+    assert {names[p].rsplit(".", 1)[-1] for p in spared["params"]} == {
+        "cls_token",
+        "pos_embed",
+        "mask_token",
+    }
+    assert len(decayed["params"]) + 3 == len(names)
+
+
+def test_a_batch_depends_on_seed_and_step_alone(images) -> None:
+    one = training.draw(SMALL, images, 3)
+    torch.rand(5)
+    same = training.draw(SMALL, images, 3)
+    other = training.draw(SMALL, images, 4)
+    seeded = training.draw(replace(SMALL, seed=1), images, 3)
+    assert torch.equal(one.x, same.x) and torch.equal(one.mask, same.mask)
+    assert not torch.equal(one.x, other.x) and not torch.equal(one.x, seeded.x)
+    assert one.mask.sum(1).tolist() == ([9] * 7 + [0]) * 2  # int(0.6 * 16); every eighth is whole
+    parts = [one.share(rank, 2, CPU) for rank in range(2)]
+    assert torch.equal(torch.cat([p.x for p in parts]), one.x)
+
+
+@pytest.mark.parametrize("mix", ["mixup", "cutmix"])
+def test_mixed_labels_are_the_shares_of_the_pixels(mix: str, images) -> None:
+    flat = {name: torch.full((3, 64, 64), float(i)) for i, name in enumerate("ab")}
+    for step in range(20):
+        batch = training.draw(replace(SMALL, mix=mix, batch_size=16), flat, step)
+        torch.testing.assert_close(batch.y.sum(1), torch.ones(16))
+        torch.testing.assert_close(batch.x.mean((1, 2, 3)), batch.y[:, 1], atol=1e-5, rtol=0)
+
+
+def test_the_loss_is_that_of_the_formula(images) -> None:
+    state, batch = start(images), training.draw(SMALL, images, 0)
+    loss, error = training.Objective(state.model, 0.1)(batch)
+    difference = state.model.reconstruct(batch.x, batch.mask) - state.model.standardize(batch.x)
+    expected = (difference**2).mean(-1)[batch.mask].mean()
+    logits = state.model.vit.head(state.model.encode(batch.x, batch.mask))
+    naming = -(logits.log_softmax(1) * batch.y).sum(1).mean()
+    torch.testing.assert_close(error, expected.detach())
+    torch.testing.assert_close(loss, expected + 0.1 * naming)
+
+
+def test_starting_a_run_leaves_the_global_random_numbers_alone(images) -> None:
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    start(images)
+    assert torch.equal(torch.rand(3), expected)
+
+
+# ---- several processes --------------------------------------------------------------------------
+
+
+def _gradient(rank: int, world: int, folder: str) -> None:
+    if world > 1:
+        dist.init_process_group(
+            "gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=world
+        )
+    images = data.photographs(short_side=256)
+    state = training.State.start(SMALL, tuple(images), CPU)
+    objective = training.Objective(state.model, SMALL.class_weight)
+    if world > 1:
+        objective = DistributedDataParallel(objective)
+    batch = training.draw(SMALL, images, 0).share(rank, world, CPU)
+    objective(batch)[0].backward()
+    gradients = {n: p.grad for n, p in state.model.named_parameters()}
+    save_file(gradients, f"{folder}/{world}-{rank}.safetensors")
+    if world > 1:
+        dist.destroy_process_group()
+
+
+def test_two_processes_give_the_gradient_of_one(tmp_path) -> None:
+    _gradient(0, 1, str(tmp_path))
+    mp.spawn(_gradient, (2, str(tmp_path)), nprocs=2)
+    alone = load_file(tmp_path / "1-0.safetensors")
+    for rank in range(2):
+        shared = load_file(tmp_path / f"2-{rank}.safetensors")
+        torch.testing.assert_close(shared, alone, atol=1e-6, rtol=1e-4)
+    assert min(g.abs().max() for g in alone.values()) > 0  # every parameter takes part
+
+
+def test_a_run_of_one_process_continues_on_two(tmp_path, images, monkeypatch) -> None:
+    whole = start(images)
+    training.train(whole, images, progress=False)
+
+    half = start(images)
+    checkpoint = tmp_path / "w.safetensors.checkpoint"
+    real = training.draw
+
+    def stop_at_7(recipe, images, step):
+        if step == 7:
+            raise KeyboardInterrupt
+        return real(recipe, images, step)
+
+    monkeypatch.setattr(training, "draw", stop_at_7)
+    with pytest.raises(KeyboardInterrupt):
+        training.train(half, images, checkpoint=checkpoint, checkpoint_every=3, progress=False)
+
+    out = tmp_path / "w.safetensors"
+    run = subprocess.run(
+        command(*OPTIONS, f"--out={out}", processes=2),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "at step 6 of 12" in run.stdout and not checkpoint.exists()
+    expected = {name: t.half() for name, t in weights(whole).items()}  # the file holds float16
+    torch.testing.assert_close(load_file(out), expected, atol=2e-3, rtol=2e-3)
+
+
+# ---- nothing is lost ----------------------------------------------------------------------------
+
+
+def test_a_continued_run_is_the_uninterrupted_one_bit_by_bit(tmp_path, images) -> None:
+    whole = start(images)
+    training.train(whole, images, progress=False)
+
+    first = start(images)
+    for _ in range(2):  # stopped, and taken up by a new process, twice
+        _some_steps(first, images, 4)
+        first.save(tmp_path / "run")
+        first = start(images)
+        first.load(tmp_path / "run")
+    training.train(first, images, progress=False)
+    assert first.history == whole.history
+    for name, t in weights(whole).items():
+        assert torch.equal(weights(first)[name], t), name
+
+
+def _some_steps(state: training.State, images, count: int) -> None:
+    """Advance by ``count`` steps of the state's recipe, written out once more."""
+    recipe = state.recipe
+    objective = training.Objective(state.model, recipe.class_weight)
+    for _ in range(count):
+        for group in state.optimizer.param_groups:
+            group["lr"] = recipe.rate(state.step)
+        batch = training.draw(recipe, images, state.step)
+        loss, error = objective(batch)
+        state.optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(state.model.parameters(), 1.0)
+        state.optimizer.step()
+        if state.step % max(1, recipe.steps // 100) == 0:
+            state.history.append([state.step, round(error.item(), 4)])
+        state.step += 1
+
+
+def test_a_killed_run_continues_where_its_checkpoint_was(tmp_path, images) -> None:
+    out = tmp_path / "w.safetensors"
+    checkpoint = tmp_path / "w.safetensors.checkpoint"
+    options = [*OPTIONS[1:], "--steps=400", f"--out={out}", "--checkpoint-every=1"]
+    process = subprocess.Popen(command(*options), env=ENVIRONMENT)
+    deadline = time.monotonic() + 120
+    while not checkpoint.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    time.sleep(0.3)  # somewhere in the middle of computing or writing
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL and not out.exists()
+
+    recipe = replace(SMALL, steps=400)
+    state = start(images, recipe)
+    state.load(checkpoint)  # whole, in spite of the kill
+    assert 0 < state.step < 400
+    straight = start(images, recipe)
+    _some_steps(straight, images, state.step)
+    torch.testing.assert_close(weights(state), weights(straight), atol=1e-5, rtol=1e-4)
+
+
+def test_a_failed_write_leaves_the_old_file_and_nothing_aside(
+    tmp_path, images, monkeypatch
+) -> None:
+    state = start(images)
+    _some_steps(state, images, 1)
+    path = tmp_path / "run"
+    state.save(path)
+    before = path.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="No space"):
+        state.save(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["run"]
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+
+def _damage(path: Path, how: str) -> None:
+    whole = path.read_bytes()
+    if how == "truncated":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "foreign":
+        save_file({"x": torch.zeros(1)}, path)
+    elif how == "text":
+        path.write_text("not a checkpoint")
+    else:
+        path.write_bytes(b"\xff" * 8 + whole[8:])
+
+
+@pytest.mark.parametrize("how", ["truncated", "empty", "foreign", "text", "absurd header"])
+def test_a_damaged_or_foreign_checkpoint_is_refused_and_changes_nothing(
+    how: str, tmp_path, images
+) -> None:
+    state = start(images)
+    _some_steps(state, images, 1)
+    path = tmp_path / "run"
+    state.save(path)
+    _damage(path, how)
+    before = weights(state)
+    with pytest.raises(ValueError, match="Expected a"):
+        state.load(path)
+    assert all(torch.equal(t, before[name]) for name, t in weights(state).items())
+    assert state.step == 1
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, images) -> None:
+    state = start(images)
+    _some_steps(state, images, 1)
+    state.save(tmp_path / "run")
+    with pytest.raises(ValueError, match=r"another run: its recipe .*--fresh"):
+        start(images, replace(SMALL, seed=1)).load(tmp_path / "run")
+    fewer = dict(list(images.items())[:3])
+    with pytest.raises(ValueError, match="another run: its photographs"):
+        start(fewer).load(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--steps=0"], "steps of at least 1"),
+        (["--batch-size=0"], "batch_size of at least 1"),
+        (["--patch-size=5"], "divisible"),
+        (["--mask-ratio=0"], "mask_ratio"),
+        (["--mask-ratio=1"], "mask_ratio"),
+        (["--learning-rate=-1"], "learning_rate"),
+        (["--learning-rate=nan"], "learning_rate"),
+        (["--mix=blend"], "mixup"),
+        (["--seed=-1"], "seed"),
+        (["--checkpoint-every=0"], "checkpoint_every"),
+        (["--out=absent/w.safetensors"], "existing folder"),
+        (["--out=."], "is a folder"),
+        (["--photographs=absent"], "folder of photographs"),
+        (["--image-size=512"], "at most 256 pixels"),
+        (["--num-heads=5"], "divisible by 5 heads"),
+    ],
+)
+def test_bad_arguments_fail_before_any_work(
+    options: list[str], message: str, tmp_path, monkeypatch, capsys
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DNNL_DEVICE", "cpu")
+
+    def no_work(*_: object, **__: object) -> None:
+        raise AssertionError("it began to train")
+
+    monkeypatch.setattr(training, "train", no_work)
+    try:
+        status = training.main(options)
+    except SystemExit as stop:
+        status = stop.code
+    assert status == 2
+    assert message in capsys.readouterr().err
+    assert os.listdir(tmp_path) == []
+
+
+def test_one_can_train_on_ones_own_photographs(tmp_path, images, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("DNNL_DEVICE", "cpu")
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name in ("cat", "coffee"):
+        pixels = (images[name] * 255).byte().permute(1, 2, 0).numpy()
+        Image.fromarray(pixels).save(folder / f"my {name}.png")
+    out = tmp_path / "w.safetensors"
+    assert training.main([*OPTIONS, f"--photographs={folder}", f"--out={out}"]) == 0
+    assert ChapterModel.load(out).photographs == ("my cat", "my coffee")
+    assert "accuracy" in capsys.readouterr().out
