@@ -76,6 +76,7 @@ site: $(BOOK_ENV)
 
 execute: $(BOOK_ENV)  ## run the notebooks and store their outputs (NB=chapters/en/06_order.ipynb: one)
 	@python tools/execute.py $(NB)
+	@python tools/picture.py
 
 repository: $(BOOK_ENV)  ## put the repository's address everywhere (URL=https://github.com/owner/name)
 	@python tools/repository.py "$(URL)"

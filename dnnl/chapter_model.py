@@ -238,6 +238,7 @@ def read_safetensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str
                     f"Expected a file of format {kind}, but {path} has {header.get('format')!r}."
                 )
             about = json.loads(header["about"])
-            return {name: file.get_tensor(name) for name in file.keys()}, about
+            # Copies: what get_tensor returns lives in the file, and would die with it.
+            return {name: file.get_tensor(name).clone() for name in file.keys()}, about
     except (SafetensorError, KeyError, json.JSONDecodeError) as error:
         raise ValueError(f"Expected a safetensors file, but {path} is damaged: {error}") from None

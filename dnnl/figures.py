@@ -11,10 +11,10 @@ from typing import Any, ParamSpec
 
 import matplotlib.pyplot as plt
 import torch.nn.functional as F
-from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from matplotlib.rcsetup import cycler
 from torch import Tensor
 
 from dnnl.models.vit import ShapeError, patchify, unpatchify

@@ -50,7 +50,7 @@ class Recipe:
         seed: of the first weights and of every batch.
     """
 
-    steps: int = 2000
+    steps: int = 2400
     batch_size: int = 32
     image_size: int = 56
     patch_size: int = 4
@@ -382,7 +382,7 @@ def _arguments(argv: list[str] | None) -> tuple[Recipe, argparse.Namespace]:
         parser.add_argument(option, type=type(default), default=default, help=f"default: {default}")
     given = parser.parse_args(argv)
     if given.checkpoint is None:
-        given.checkpoint = given.out.with_name(given.out.name + ".checkpoint")
+        given.checkpoint = Path(f"{given.out}.checkpoint")
     try:
         recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
         if given.checkpoint_every < 1:
