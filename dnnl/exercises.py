@@ -1,5 +1,6 @@
 """The exercises of the chapter: one a section, each with a check that runs the reader's answer."""
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -29,13 +30,12 @@ def check(name: str, answer: Answer) -> None:
     if name not in EXERCISES:
         raise KeyError(f"Expected one of {', '.join(EXERCISES)}, but got {name!r}.")
     try:
-        verdict = EXERCISES[name](answer)
+        verdict = f"Right: {EXERCISES[name](answer)}"
     except _NotYetError as error:
-        print(f"Not yet: {error}")
+        verdict = f"Not yet: {error}"
     except Exception as error:  # the reader's code may raise anything, and is to be told of it
-        print(f"Not yet: your function raised {type(error).__name__}: {error}")
-    else:
-        print(f"Right: {verdict}")
+        verdict = f"Not yet: your function raised {type(error).__name__}: {error}"
+    print(textwrap.fill(verdict, 80))
 
 
 def _equal(got: Any, expected: Tensor, case: str, *, tolerance: float = 1e-5) -> None:

@@ -4,6 +4,7 @@ import copy
 import pickle
 import sys
 import threading
+import weakref
 from unittest import mock
 
 import pytest
@@ -78,7 +79,26 @@ def test_sizes_that_the_patch_does_not_divide_are_refused_still():
             embedding()(torch.zeros(1, 3, *size))
 
 
+def test_the_table_of_a_grid_is_what_the_sequence_has_added_to_it():
+    module = embedding(num_prefix_tokens=2)
+    assert module.table_for((4, 4)) is module.pos_embed.pos_embed
+    assert module.table_for(4) is module.pos_embed.pos_embed
+    want = vit.interpolate_pos_embedding(module.pos_embed.pos_embed, 4, (2, 6), num_prefix_tokens=2)
+    assert torch.equal(module.table_for((2, 6)), want)
+    x = torch.randn(OTHER)
+    assert torch.equal(module(x), module.add_cls_token(module.patch_embed(x)) + want)
+    with pytest.raises(vit.ShapeError, match="grid_size of at least 1, but got 0"):
+        module.table_for((0, 6))
+
+
 # Remembered
+
+
+def test_grids_of_as_many_patches_are_remembered_apart():
+    module = embedding()
+    for size in [(8, 24), (24, 8), (4, 48), (8, 24), (24, 8)]:
+        x = torch.randn(1, 3, *size)
+        assert torch.equal(module(x), fresh(module, x))
 
 
 @pytest.mark.parametrize("graph", [False, True])
@@ -273,6 +293,17 @@ def test_a_table_remembered_without_gradients_does_not_rob_later_calls_of_theirs
         module(x).sum().backward()
 
 
+def test_a_frozen_table_remembered_in_inference_mode_serves_fine_tuning():
+    module, x = embedding(), torch.randn(OTHER)
+    module.pos_embed.pos_embed.requires_grad_(False)
+    with torch.inference_mode():
+        module(x)
+    assert not module.table_for((2, 6)).is_inference()
+    (module.table_for((2, 6)) * module.add_cls_token.cls_token).sum().backward()
+    module(x).square().sum().backward()
+    assert module.patch_embed.proj.weight.grad.abs().sum() > 0
+
+
 def test_inference_mode_and_no_grad_share_what_they_remember(resizes):
     module, x = embedding(), torch.randn(OTHER)
     with torch.inference_mode():
@@ -305,6 +336,23 @@ def test_functional_calls_and_transforms_neither_use_nor_spoil_what_is_remembere
     module(x).sum().backward()
     assert module.pos_embed.pos_embed.grad.abs().sum() > 0
     pickle.dumps(module)
+
+
+def test_a_table_lent_for_one_call_is_not_kept():
+    module, x = embedding(), torch.randn(OTHER)
+    lent = torch.randn(1, 17, 8)
+    out = torch.func.functional_call(module, {"pos_embed.pos_embed": lent}, (x,))
+    table = vit.interpolate_pos_embedding(lent, 4, (2, 6))
+    assert torch.equal(out, module.add_cls_token(module.patch_embed(x)) + table)
+    gone = weakref.ref(lent)
+    del lent, out, table
+    assert gone() is None
+
+
+def test_a_module_without_numbers_resizes_too():
+    module = embedding().to("meta")
+    for _ in range(2):
+        assert module(torch.empty(OTHER, device="meta")).shape == (2, 13, 8)
 
 
 def test_under_autocast_what_is_remembered_stays_in_the_tables_precision():
