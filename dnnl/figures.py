@@ -23,6 +23,7 @@ from dnnl.models.vit.errors import Size, check_dims, divide, pair, times
 CLASS, PATCH, POSITION = "#D55E00", "#0072B2", "#009E73"
 INK = "#797979"
 CYCLE = (PATCH, CLASS, POSITION, "#CC79A7", "#E69F00", "#56B4E9")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _STYLE: Any = {  # the type that matplotlib gives it lists every key
     "figure.facecolor": "none",
     "axes.facecolor": "none",
@@ -249,16 +250,8 @@ def similarity_maps(
     Raises:
         ShapeError: if the grid does not fit the table.
     """
-    check_dims(pos_embed, "(1, T, D)", "a table of positions")
-    rows, columns = pair(grid_size, "grid_size")
-    table = pos_embed[0, num_prefix_tokens:].detach().float().cpu()
-    if len(table) != rows * columns:
-        raise ShapeError(
-            f"Expected {rows * columns} rows for a grid of {times((rows, columns))}, but got "
-            f"{len(table)} after {num_prefix_tokens} of the prefix."
-        )
-    unit = F.normalize(table, dim=-1)
-    similarity = (unit @ unit.T).reshape(rows, columns, rows, columns)
+    similarity = _similarity(pos_embed, grid_size, num_prefix_tokens)
+    rows, columns = similarity.shape[:2]
     if positions is None:
         down, across = _spread(rows), _spread(columns)
         positions = [(r, c) for r in down for c in across]
@@ -276,11 +269,65 @@ def similarity_maps(
     return figure
 
 
+def _similarity(pos_embed: Tensor, grid_size: Size, num_prefix_tokens: int) -> Tensor:
+    """Return the cosines ``(rows, columns, rows, columns)`` between the patches' rows."""
+    check_dims(pos_embed, "(1, T, D)", "a table of positions")
+    rows, columns = pair(grid_size, "grid_size")
+    table = pos_embed[0, num_prefix_tokens:].detach().float().cpu()
+    if len(table) != rows * columns:
+        raise ShapeError(
+            f"Expected {rows * columns} rows for a grid of {times((rows, columns))}, but got "
+            f"{len(table)} after {num_prefix_tokens} of the prefix."
+        )
+    unit = F.normalize(table, dim=-1)
+    return (unit @ unit.T).reshape(rows, columns, rows, columns)
+
+
 def _spread(n: int, most: int = 7) -> list[int]:
     """Return up to ``most`` indices below ``n``, evenly spread, both ends included."""
     if n <= most:
         return list(range(n))
     return [round(i * (n - 1) / (most - 1)) for i in range(most)]
+
+
+@_styled
+def similarity_rows(
+    tables: Mapping[str, Tensor],
+    grid_size: Size,
+    positions: Sequence[tuple[int, int]],
+    *,
+    num_prefix_tokens: int = 1,
+    size: float = 0.8,
+) -> Figure:
+    """Draw the maps of :func:`similarity_maps` for several tables of one grid, a row for each.
+
+    Tables differ in how unlike two of their rows can be, so each has colours of its own: from the
+    lowest similarity in its maps, which is written beside them, to 1.
+
+    Args:
+        tables: name → table ``(1, num_prefix_tokens + rows * columns, D)``.
+        grid_size: the grid ``(rows, columns)``.
+        positions: the patches ``(row, column)`` to show.
+        num_prefix_tokens: how many leading rows belong to no patch.
+        size: the side of each map, in inches.
+
+    Raises:
+        ShapeError: if the grid does not fit a table.
+    """
+    figure, axes = _panels(len(tables), len(positions), size, size)
+    for i, (name, pos_embed) in enumerate(tables.items()):
+        similarity = _similarity(pos_embed, grid_size, num_prefix_tokens)
+        maps = [similarity[r, c] for r, c in positions]
+        low = min(m.min().item() for m in maps)
+        row = axes[i * len(positions) : (i + 1) * len(positions)]
+        for ax, shown, (r, c) in zip(row, maps, positions, strict=True):
+            ax.imshow(shown.numpy(), vmin=low, vmax=1)
+            ax.plot(c, r, marker=".", color=CLASS, markersize=3)
+            ax.set(xticks=[], yticks=[])
+            ax.spines[:].set_visible(False)
+        label = f"{name}\n{low:.1f} … 1"
+        row[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=9)
+    return figure
 
 
 @_styled
@@ -319,7 +366,7 @@ def sampling_positions(old_size: int, new_size: int, *, align_corners: bool) -> 
 
 @_styled
 def attention_maps(
-    attention: Tensor,
+    attention: Tensor | Sequence[Tensor],
     grid_size: Size,
     *,
     image: Tensor | None = None,
@@ -330,7 +377,8 @@ def attention_maps(
     """Draw how much one token attends to each patch, head by head.
 
     Args:
-        attention: weights of one image and layer, ``(heads, T, T)``.
+        attention: weights of one image, ``(heads, T, T)``: those of one layer, or a sequence of
+            several layers', each of which begins a line.
         grid_size: the grid ``(rows, columns)`` of the patches.
         image: ``(C, H, W)`` in [0, 1], shown first.
         num_prefix_tokens: how many leading tokens are no patches.
@@ -340,6 +388,26 @@ def attention_maps(
     Raises:
         ShapeError: if the weights have another shape, or the grid does not fit them.
     """
+    if isinstance(attention, Tensor):
+        maps = _maps(attention, grid_size, num_prefix_tokens, query)
+        heads = {f"head {i}": m for i, m in enumerate(maps)}
+        return images(heads if image is None else {"image": image, **heads}, columns=5, size=size)
+    layers = [_maps(weights, grid_size, num_prefix_tokens, query) for weights in attention]
+    first, columns = int(image is not None), max(map(len, layers))
+    figure, axes = _panels(len(layers), first + columns, size, size + 0.25)
+    for ax in axes:
+        ax.axis("off")
+    if image is not None:
+        _picture(axes[0], image, "image", inches=size)
+    for layer, maps in enumerate(layers):
+        start = layer * (first + columns) + first
+        for head, picture in enumerate(maps):
+            _picture(axes[start + head], picture, f"layer {layer}, head {head}", inches=size)
+    return figure
+
+
+def _maps(attention: Tensor, grid_size: Size, num_prefix_tokens: int, query: int) -> Tensor:
+    """Return what the query gives to each patch, ``(heads, rows, columns)``."""
     check_dims(attention, "(heads, T, T)", "attention weights")
     rows, columns = pair(grid_size, "grid_size")
     weights = attention[:, query, num_prefix_tokens:].detach().float().cpu()
@@ -348,8 +416,7 @@ def attention_maps(
             f"Expected {rows * columns} patches for a grid of {times((rows, columns))}, but got "
             f"{weights.shape[1]} after {num_prefix_tokens} of the prefix."
         )
-    maps = {f"head {i}": w.reshape(rows, columns) for i, w in enumerate(weights)}
-    return images(maps if image is None else {"image": image, **maps}, columns=5, size=size)
+    return weights.reshape(-1, rows, columns)
 
 
 @_styled
@@ -408,4 +475,55 @@ def bars(values: Mapping[str, float], *, xlabel: str = "", digits: int = 2) -> F
     ax.spines[["left", "bottom"]].set_visible(False)
     ax.set(xlabel=xlabel, xticks=[])
     ax.tick_params(left=False)
+    return figure
+
+
+@_styled
+def scatter(
+    points: Tensor,
+    labels: Tensor,
+    names: Sequence[str],
+    *,
+    xlabel: str = "",
+    ylabel: str = "",
+    size: float = 5.2,
+) -> Figure:
+    """Draw points of a plane in groups, each with a colour, a marker and its name in its middle.
+
+    Args:
+        points: ``(n, 2)``.
+        labels: the group of each point, ``(n,)``, from 0.
+        names: the names of the groups.
+        xlabel: name of the horizontal axis.
+        ylabel: name of the vertical axis.
+        size: the width of the figure, in inches.
+
+    Raises:
+        ShapeError: if there is not one point ``(x, y)`` for each label.
+    """
+    if points.shape != (*labels.shape, 2) or labels.dim() != 1:
+        raise ShapeError(
+            f"Expected points (n, 2) and labels (n,), but got {tuple(points.shape)} and "
+            f"{tuple(labels.shape)}."
+        )
+    figure, (ax,) = _panels(1, 1, size, 0.8 * size)
+    at, group = points.detach().float().cpu(), labels.cpu()
+    for i, name in enumerate(names):
+        own = at[group == i]
+        # 6 colours and 7 markers: no two of 42 groups look the same
+        colour, marker = CYCLE[i % len(CYCLE)], MARKERS[i % len(MARKERS)]
+        x, y = own.T.numpy()
+        ax.scatter(x, y, s=14, alpha=0.7, linewidths=0, color=colour, marker=marker)
+        if len(own):
+            middle = own.median(dim=0).values
+            ax.annotate(
+                name,
+                (middle[0].item(), middle[1].item()),
+                ha="center",
+                va="center",
+                color="white",
+                fontsize=9,
+                bbox={"facecolor": "black", "alpha": 0.6, "linewidth": 0, "pad": 1.2},
+            )
+    ax.set(xlabel=xlabel, ylabel=ylabel, xticks=[], yticks=[])
     return figure

@@ -77,6 +77,25 @@ def test_similarity_maps_of_a_large_grid_show_its_corners() -> None:
     assert (last.lines[0].get_xdata()[0], last.lines[0].get_ydata()[0]) == (13, 13)
 
 
+def test_similarity_rows_are_the_maps_of_each_table_in_its_own_colours() -> None:
+    draw = torch.Generator().manual_seed(0)
+    tables = {name: torch.randn(1, 1 + 12, 5, generator=draw) for name in ("one", "two")}
+    spots = [(0, 0), (2, 3)]
+    figure = figures.similarity_rows(tables, (3, 4), spots)
+    for i, (name, table) in enumerate(tables.items()):
+        row = figure.axes[2 * i : 2 * i + 2]
+        for ax, (r, c) in zip(row, spots, strict=True):
+            query = table[0, 1 + 4 * r + c]
+            expected = F.cosine_similarity(query, table[0, 1:], dim=-1).reshape(3, 4)
+            np.testing.assert_allclose(ax.images[0].get_array(), expected, atol=1e-5)
+            assert (ax.lines[0].get_xdata()[0], ax.lines[0].get_ydata()[0]) == (c, r)
+        low = min(ax.images[0].get_array().min() for ax in row)
+        assert {ax.images[0].get_clim() for ax in row} == {(low, 1)}
+        assert row[0].get_ylabel() == f"{name}\n{low:.1f} … 1"
+    with pytest.raises(vit.ShapeError, match="12 rows"):
+        figures.similarity_rows(tables, (3, 4), spots, num_prefix_tokens=0)
+
+
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize(("old", "new"), [(6, 9), (9, 4), (5, 5), (7, 1)])
 def test_sampling_positions_are_where_torch_samples(
@@ -105,6 +124,45 @@ def test_attention_maps_show_the_row_of_the_query() -> None:
         np.testing.assert_allclose(ax.images[0].get_array(), attention[head, 5, 1:].reshape(3, 4))
     with pytest.raises(vit.ShapeError, match="9 patches"):
         figures.attention_maps(attention, 3)
+
+
+def test_attention_maps_of_several_layers_begin_a_line_each() -> None:
+    layers = torch.rand(3, 2, 13, 13, generator=torch.Generator().manual_seed(0))
+    figure = figures.attention_maps(list(layers), (3, 4), image=IMAGE)
+    titles = [ax.get_title() for ax in figure.axes]
+    assert titles[:3] == ["image", "layer 0, head 0", "layer 0, head 1"]
+    assert titles[3:6] == ["", "layer 1, head 0", "layer 1, head 1"]
+    for layer in range(3):
+        for head in range(2):
+            shown = figure.axes[3 * layer + 1 + head].images[0].get_array()
+            np.testing.assert_allclose(shown, layers[layer, head, 0, 1:].reshape(3, 4))
+    assert len(figures.attention_maps(list(layers), (3, 4)).axes) == 6
+    with pytest.raises(vit.ShapeError, match="9 patches"):
+        figures.attention_maps(list(layers), 3)
+
+
+def test_scatter_tells_groups_apart_by_colour_and_marker() -> None:
+    generator = torch.Generator().manual_seed(0)
+    points, labels = torch.randn(60, 2, generator=generator), torch.arange(60) % 12
+    names = [f"group {i}" for i in range(12)]
+    figure = figures.scatter(points, labels, names)
+    drawn = figure.axes[0].collections
+    for i, dots in enumerate(drawn):
+        np.testing.assert_allclose(dots.get_offsets(), points[labels == i], atol=1e-6)
+    looks = {(tuple(d.get_facecolor()[0]), d.get_paths()[0].vertices.tobytes()) for d in drawn}
+    assert len(looks) == len(drawn) == 12
+    assert [t.get_text() for t in figure.axes[0].texts] == names
+    middle = figure.axes[0].texts[3].xy
+    np.testing.assert_allclose(middle, points[labels == 3].median(dim=0).values, atol=1e-6)
+
+
+def test_scatter_refuses_points_without_labels_and_skips_empty_groups() -> None:
+    figure = figures.scatter(torch.zeros(2, 2), torch.tensor([0, 2]), ["a", "b", "c"])
+    assert _texts(figure) == ["a", "c"]
+    with pytest.raises(vit.ShapeError, match=r"\(3, 2\) and \(2,\)"):
+        figures.scatter(torch.zeros(3, 2), torch.zeros(2, dtype=torch.long), ["a"])
+    with pytest.raises(vit.ShapeError, match="labels"):
+        figures.scatter(torch.zeros(3, 3), torch.zeros(3, dtype=torch.long), ["a"])
 
 
 def test_pipeline_writes_the_shapes_and_shows_tokens_as_rows() -> None:

@@ -394,7 +394,7 @@ def test_threads_may_share_one_module():
     def work(start):
         try:
             with torch.no_grad():
-                for n in range(200):
+                for n in range(500):
                     columns = 1 + (7 * n + start) % 20
                     x = torch.zeros(1, 3, 4, 4 * columns)
                     assert module(x).shape == (1, 1 + columns, 8)
