@@ -114,7 +114,7 @@ def test_stored_outputs_are_on_the_page_and_the_first_cell_is_not(site: Path, pa
         for cell in nbformat.read(ROOT / f"{page}.ipynb", as_version=4).cells
         if cell.cell_type == "code"
     ]
-    assert "google.colab" not in text
+    assert "install the book's package" not in text
     removed = {"remove-cell", "remove-output", "hide-output"}
     shown = [cell for cell in code if not removed & set(cell.metadata.get("tags", []))]
     for cell in shown:
