@@ -81,6 +81,11 @@ execute: $(BOOK_ENV)  ## run the notebooks and store their outputs (NB=chapters/
 repository: $(BOOK_ENV)  ## put the repository's address everywhere (URL=https://github.com/owner/name)
 	@python tools/repository.py "$(URL)"
 
+bench-site: $(TEST_ENV) site  ## bytes, requests and time of every page on a slow line, beside stock Jupyter Book
+	@if python tools/stock_site.py _build/stock; \
+	  then python tools/bench_site.py --stock _build/stock/_build/html $(PAGES); \
+	  else python tools/bench_site.py $(PAGES); fi
+
 # ---- the checks ---------------------------------------------------------------------------------
 
 test: $(TEST_ENV)  ## run every check
@@ -104,7 +109,7 @@ notebooks-gpu: $(TEST_ENV)  ## the same on the GPU (DNNL_REQUIRE_GPU=1: fail wit
 	@echo "== notebooks, GPU" && $(PYTEST) -n 0 $(NBVAL) --nbval-kernel-name dnnl-gpu $(call report,notebooks-gpu)
 
 site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a browser
-	@echo "== built book" && $(PYTEST) tests/test_book.py tests/test_browser.py $(call report,site)
+	@echo "== built book" && $(PYTEST) -m book tests $(call report,site)
 
 # Its own environment, by pip's choice: what a user gets, on a Python older than the book's too.
 package:  ## the tests of the package alone, with the newest dependencies that it allows

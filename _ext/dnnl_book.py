@@ -1,9 +1,9 @@
 """Make the built book complete in itself: every file it needs lies in it, and it needs few.
 
-A reader may have no network, or open the pages straight from disk (``file://``). So MathJax is
-served from the book, copied out of the installed package sphinx-mathjax-offline, and whatever the
-theme brings but no page uses (a kernel launcher, icons drawn by script, source maps, old font
-formats) is left out.
+A reader may have no network, a slow one, or open the pages straight from disk (``file://``). So
+MathJax is served from the book, joined from the parts of the installed package
+sphinx-mathjax-offline that formulas need; explorers run without a kernel (``dnnl_widgets``); what
+the theme brings but no page uses is left out, and the rest is joined (``dnnl_slim``).
 """
 
 from __future__ import annotations
@@ -12,23 +12,39 @@ import importlib.metadata
 import re
 import shutil
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import Any
 
+import dnnl_slim
+import dnnl_widgets
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-# Only what MathJax loads for TeX input and HTML output. It goes into the built `_static`: in the
-# source's `_static`, Jupyter Book would add every script to every page.
-MATHJAX = ("tex-chtml.js", "output/chtml/fonts/woff-v2", "input/tex/extensions")
+# The parts of MathJax for TeX input and HTML output. Its own bundle of them, `tex-chtml.js`, brings
+# a menu too and is half as large again. The order is that of the bundle. All of it goes into the
+# built `_static`: in the source's, Jupyter Book would add every script to every page.
+MATHJAX = (
+    "startup.js",
+    "core.js",
+    "input/tex.js",
+    "output/chtml.js",
+    "output/chtml/fonts/tex.js",
+    "a11y/assistive-mml.js",
+)
+MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
+MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
-# The icons come from the style sheet and its woff2 fonts; the script would draw them once more.
+# The icons come from the style sheet and its fonts; the script would draw them once more.
 ICON_SCRIPT = re.compile(r'\s*<script[^>]*src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
 # In the article: the launcher's settings. In the theme's scripts: what they did, for the console.
 LAUNCHER = re.compile(
     r'\s*<script type="text/x-thebe-config">.*?</script>\s*<script>kernelName = .*?</script>',
     re.DOTALL,
 )
+# The sidebar, whose logo would lie outside every landmark of the page.
+SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
 LOG = re.compile(r"\bconsole\.log\(")
 TALKATIVE = (
     "search.html",
@@ -36,22 +52,14 @@ TALKATIVE = (
     "_static/scripts/sphinx-book-theme.js",
     "_static/togglebutton.js",
 )
-UNUSED = ("**/*.map", "scripts/fontawesome.js*", "**/fa-*.ttf", "sphinx-thebe.*")
+UNUSED = ("**/*.map", "scripts/fontawesome.js*", "sphinx-thebe.*")
 
 
 def configure(app: Sphinx, config: Config) -> None:
     """Settings that Jupyter Book makes itself and would replace if `_config.yml` named them."""
-    config.mathjax_path = "mathjax/tex-chtml.js"
-    config.mathjax3_config = {
-        **(config.mathjax3_config or {}),
-        # The menu offers speech files and other outputs that the book does not carry. The hidden
-        # MathML that screen readers use does not depend on it.
-        "options": {
-            **(config.mathjax3_config or {}).get("options", {}),
-            "enableMenu": False,
-            "enableAssistiveMml": True,
-        },
-    }
+    config.mathjax_path = "mathjax/mathjax.js"
+    # Explorers and text do not wait for it.
+    config.mathjax_options = {"async": "async", "fetchpriority": "low"}
     config.html_theme_options["navbar_persistent"] = []  # else a search button without a dialog
     config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system has it
     config.nb_ipywidgets_js = {}  # from a CDN
@@ -71,11 +79,50 @@ def drop_thebe(
         context[kind] = [file for file in context.get(kind) or [] if wanted(file)]
 
 
+def describe(
+    app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
+) -> None:
+    """Say what a page is about, for search engines and for previews of a link to it."""
+    if doctree is None:
+        return
+    question = next(doctree.findall(nodes.block_quote), None)
+    text = " ".join(question.astext().split()) if question else app.config.html_title
+    properties = {
+        "og:type": "article",
+        "og:title": next(doctree.findall(nodes.title)).astext(),
+        "og:description": text,
+        "og:image": f"{_address(app)}/_static/pipeline.png",
+        "og:image:alt": "An image, its patches, its tokens, the class token, the positions",
+    }
+    tags = [f'<meta name="description" content="{escape(text)}">']
+    tags += [f'<meta property="{k}" content="{escape(v)}">' for k, v in properties.items()]
+    context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
+
+
+def _address(app: Sphinx) -> str:
+    """Return where GitHub Pages serves the book: a preview needs an absolute address."""
+    url = app.config.html_theme_options["repository_url"]
+    owner, name = url.removeprefix("https://github.com/").split("/")
+    return f"https://{owner.lower()}.github.io/{name}"
+
+
 def _mathjax_folder() -> Path:
     for file in importlib.metadata.files("sphinx-mathjax-offline") or []:
         if file.name == "tex-chtml.js":
             return Path(str(file.locate())).parent
     raise FileNotFoundError("tex-chtml.js in the package sphinx-mathjax-offline")
+
+
+def copy_mathjax(target: Path) -> None:
+    """Join the parts of MathJax and copy its fonts and extensions."""
+    source = _mathjax_folder()
+    names = [part.removesuffix(".js") for part in MATHJAX[1:]]
+    has = MATHJAX_HAS.format(", ".join(f'"{name}"' for name in names))
+    texts = [(source / part).read_text(encoding="utf-8") for part in MATHJAX]
+    target.mkdir(parents=True, exist_ok=True)
+    (target / "mathjax.js").write_text("\n".join([texts[0], has, *texts[1:]]), encoding="utf-8")
+    for part in MATHJAX_FOLDERS:
+        shutil.copytree(source / part, target / part, dirs_exist_ok=True)
 
 
 def rewrite(file: Path, edit: Callable[[str], str]) -> None:
@@ -84,29 +131,30 @@ def rewrite(file: Path, edit: Callable[[str], str]) -> None:
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Copy MathJax into the site and remove what no page asks for."""
+    """Copy MathJax and the explorers' scripts into the site, and remove what no page asks for."""
     if error is not None or app.builder.format != "html":
         return
-    static = Path(app.outdir, "_static")
-    for part in MATHJAX:
-        source, target = _mathjax_folder() / part, static / "mathjax" / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if source.is_dir():
-            shutil.copytree(source, target, dirs_exist_ok=True)
-        else:
-            shutil.copyfile(source, target)
-    for page in Path(app.outdir).rglob("*.html"):
+    site = Path(app.outdir)
+    static = site / "_static"
+    copy_mathjax(static / "mathjax")
+    dnnl_widgets.copy(static)
+    landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
+    for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
+        rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
     for script in TALKATIVE:
-        rewrite(Path(app.outdir, script), lambda text: LOG.sub("void(", text))
+        rewrite(site / script, lambda text: LOG.sub("void(", text))
     for pattern in UNUSED:
         for file in static.glob(pattern):
             file.unlink()
+    dnnl_slim.slim(site)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     app.connect("config-inited", configure)
     app.connect("html-page-context", drop_thebe, priority=900)  # after those who add
-    app.connect("build-finished", finish)
+    app.connect("html-page-context", dnnl_widgets.show, priority=910)
+    app.connect("html-page-context", describe)
+    app.connect("build-finished", finish, priority=900)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

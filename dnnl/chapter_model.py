@@ -186,7 +186,8 @@ class ChapterModel(Module):
         """
         weights, about = read_safetensors(Path(path), FORMAT)
         try:
-            model = cls(about["photographs"], **about["config"])
+            with torch.random.fork_rng(devices=[]):  # the first weights are thrown away
+                model = cls(about["photographs"], **about["config"])
             model.load_state_dict({name: t.float() for name, t in weights.items()})
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(

@@ -447,6 +447,7 @@ def _run(recipe: Recipe, given: argparse.Namespace, device: torch.device) -> int
         state.load(given.checkpoint)
         if rank == 0:
             print(f"continuing {given.checkpoint} at step {state.step} of {recipe.steps}")
+    _agree(state.step, given.checkpoint)
     train(state, images, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every)
     after = evaluate(state.model, images, recipe)
     if rank == 0:
@@ -459,6 +460,19 @@ def _run(recipe: Recipe, given: argparse.Namespace, device: torch.device) -> int
         )
         print(f"accuracy {after['accuracy']:.3f}; weights in {given.out}")
     return 0
+
+
+def _agree(step: int, checkpoint: Path) -> None:
+    """Raise unless all processes start at the same step: each machine must see the checkpoint."""
+    if not dist.is_initialized():
+        return
+    steps: list[int] = [0] * dist.get_world_size()
+    dist.all_gather_object(steps, step)
+    if len(set(steps)) > 1:
+        raise ValueError(
+            f"Expected {checkpoint} in a folder that all machines share, but the processes start "
+            f"at the steps {steps}."
+        )
 
 
 if __name__ == "__main__":

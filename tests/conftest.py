@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -33,10 +35,42 @@ def site() -> Path:
         pytest.fail("there is no built book: run `make book` first")
     sources = [
         path
-        for pattern in ("_*.yml", "_ext/*.py", "_static/*", "chapters/*/*.ipynb")
+        for pattern in ("_*.yml", "_ext/*.py", "_ext/assets/*", "_static/*", "chapters/*/*.ipynb")
         for path in ROOT.glob(pattern)
     ]
     newest = max(sources, key=lambda path: path.stat().st_mtime)
     if newest.stat().st_mtime > max(page.stat().st_mtime for page in pages):
         pytest.fail(f"{newest.relative_to(ROOT)} is newer than the built book: run `make book`")
     return built
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Start the browser that all tests of a worker share."""
+    from explorer_page import start_browser
+
+    with start_browser() as started:
+        yield started
+
+
+@pytest.fixture
+def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Show explorers by ``show(*widgets, lang=…, theme=…, **options of the browser context)``.
+
+    Returns an ``ExplorerPage``; at the end of the test, every page must have kept silent.
+    """
+    from explorer_page import ExplorerPage, write_page
+
+    opened: list[tuple[Any, ExplorerPage]] = []
+
+    def start(*widgets: Any, lang: str = "en", theme: str = "light", **options: Any) -> Any:
+        path = write_page(widgets, tmp_path / str(len(opened)), lang, theme)
+        context = browser.new_context(color_scheme=theme, **options)
+        opened.append((context, ExplorerPage(context.new_page(), path)))
+        return opened[-1][1]
+
+    yield start
+    for context, _ in opened:
+        context.close()
+    for _, page in opened:
+        assert not page.said, page.said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -11,13 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from playwright.sync_api import Browser, Page, sync_playwright
+from axe_playwright_python.base import AXE_FILE_PATH
+from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
-
-import browser as chromium  # noqa: E402
-
 pytestmark = pytest.mark.book
 
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
@@ -37,16 +33,6 @@ def http(site: Path) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    path = chromium.find()
-    if path is None:
-        pytest.fail("no Chromium found: run `python tools/browser.py --install`")
-    with sync_playwright() as playwright:
-        # (the sandbox cannot be set up by root, as in a container)
-        yield playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
 
 
 class Reader:
@@ -79,7 +65,12 @@ class Reader:
     def open(self, name: str) -> None:
         self.page.goto(f"{self.root}/{name}.html", wait_until="load")
         # Formulas are set after loading; their promise is there from the start.
+        self.page.wait_for_function(
+            "!document.querySelector('.math') || window.MathJax?.startup?.promise"
+        )
         self.page.evaluate("window.MathJax?.startup?.promise")
+        if self.page.evaluate(VIEWS):
+            self.page.wait_for_function(READY)
 
     def all(self, script: str) -> list:
         return self.page.evaluate(script)
@@ -99,6 +90,8 @@ def read(browser: Browser, site: Path, http: str) -> Iterator:
         context.close()
 
 
+READY = "performance.getEntriesByName('dnnl-explorers-ready').length"
+VIEWS = "document.querySelectorAll('script[type*=\"widget-view+json\"]').length"
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -188,3 +181,79 @@ def test_the_book_can_be_read_from_page_to_page_by_keyboard(read) -> None:
         reader.page.keyboard.press("Enter")
         reader.page.wait_for_url(f"**/{following}.html")
     assert not reader.said
+
+
+@pytest.mark.parametrize("by", ["http", "file"])
+def test_every_explorer_is_there(read, by: str) -> None:
+    reader, seen = read(by), 0
+    for name in CHAPTERS:
+        reader.open(name)
+        slots, empty = reader.all(
+            "[document.querySelectorAll('.dnnl-slot').length, document.querySelectorAll("
+            "'.dnnl-slot:not(:has(.dnnl-explorer :is(button, input, canvas)))').length]"
+        )
+        assert not empty, name
+        seen += slots
+        assert not reader.all("document.querySelectorAll('.dnnl-slot [role=alert]').length"), name
+    assert seen
+    assert not reader.said
+
+
+def test_a_stock_control_is_there_where_a_page_shows_one(read) -> None:
+    """Besides explorers, a page may show a control of ipywidgets; its bundle comes afterwards."""
+    reader, controls = read(), 0
+    for name in CHAPTERS:
+        reader.open(name)
+        if not reader.all("document.querySelectorAll('script[src*=\"controls.js\"]').length"):
+            continue
+        reader.page.locator(".dnnl-stock").first.scroll_into_view_if_needed()
+        reader.page.wait_for_function("performance.getEntriesByName('dnnl-controls-ready').length")
+        controls += reader.all("document.querySelectorAll('.jupyter-widgets').length")
+        assert not reader.said, name
+    assert controls
+
+
+def test_on_paper_and_without_scripts_a_still_stands_in(read) -> None:
+    seen = 0
+    for options in ({"java_script_enabled": False}, {}):
+        reader = read(**options)
+        for name in CHAPTERS:
+            reader.page.goto(f"{reader.root}/{name}.html")
+            if not options:
+                reader.page.emulate_media(media="print")
+            slots = reader.page.locator(".dnnl-slot")
+            for i in range(slots.count()):
+                still = slots.nth(i).locator(".dnnl-still").is_visible()
+                # (a quiz is text and buttons, and stands on paper itself)
+                own = slots.nth(i).locator(".dnnl-quiz").is_visible()
+                assert still != own, name
+                assert own or not slots.nth(i).locator(".dnnl-explorer:visible").count(), name
+            seen += slots.count()
+    assert seen
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(read, scheme: str) -> None:
+    """No violation of WCAG 2.2 A and AA, nor of the good practice that axe knows."""
+    reader = read(color_scheme=scheme, reduced_motion="reduce")
+    for name in PAGES:
+        reader.open(name)
+        reader.page.add_script_tag(path=str(AXE_FILE_PATH))
+        found = reader.all(
+            "axe.run({ resultTypes: ['violations'] }).then(r => r.violations.map("
+            "v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200)]))"
+        )
+        assert not found, f"{name}: {found}"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_moves_while_a_page_appears(read, width: int) -> None:
+    """The sum of all shifts, as browsers measure it; below 0.1 is what they call good."""
+    reader = read(viewport={"width": width, "height": 800})
+    reader.page.add_init_script(
+        "window.shift = 0; new PerformanceObserver(list => { for (const e of list.getEntries())"
+        " window.shift += e.value; }).observe({ type: 'layout-shift', buffered: true });"
+    )
+    for name in CHAPTERS:
+        reader.open(name)
+        assert reader.all("window.shift") < 0.1, name

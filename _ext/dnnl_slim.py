@@ -1,0 +1,277 @@
+"""Make the built pages light: few requests, no unused icons, pictures with a size.
+
+The theme sends eight style sheets, ten scripts, the search index, three icon fonts and the
+definitions of two thousand icons with every page. Here the style sheets become one with the rules
+that can apply, the scripts one that waits for the page, and of the icons those stay that occur.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+from fontTools import subset
+from fontTools.ttLib import TTFont
+from PIL import Image
+
+STYLE = re.compile(r'\s*<link\b[^>]*\bhref="([^"]*_static/[^"]*\.css)[^"]*"[^>]*/?>')
+SCRIPT = re.compile(r'\s*<script\b[^>]*?\bsrc="([^"]*\.js)[^"]*"[^>]*></script>')
+PRELOAD = re.compile(r'\s*<link\b[^>]*\brel="preload"[^>]*/?>')
+IMAGE = re.compile(r'<img\b[^>]*\bsrc="([^"]+)"[^>]*?(/?)>')
+
+# Joined into one script, in this order.
+JOINED = (
+    "doctools.js",
+    "sphinx_highlight.js",
+    "clipboard.min.js",
+    "copybutton.js",
+    "scripts/sphinx-book-theme.js",
+    "togglebutton.js",
+    "scripts/bootstrap.js",
+    "scripts/pydata-sphinx-theme.js",
+)
+# The settings of these scripts: so small that they go into the page.
+SETTINGS = "documentation_options.js"
+# The theme loads these for a search as one types, which is off; the search page needs them.
+SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
+# sphinx-design's tabs and cards, which Jupyter Book loads and this book does not use.
+DESIGN = ("design-tabs.js", "sphinx-design.min.css")
+
+EXPLORERS = "_static/explorers/explorers.js"
+LATER = re.compile(
+    r'(\s*)<script\b[^>]*\bsrc="([^"]*/(?:mathjax|book-\w+)\.js[^"]*)"[^>]*></script>'
+)
+# Light or dark by the reader's system is found out by the theme's script, after the first paint.
+AUTOMATIC = 'dataset.theme = localStorage.getItem("theme") || "auto";'
+AT_ONCE = AUTOMATIC.replace(
+    '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+)
+
+# A piece of a style sheet, as far as needed to find its rules.
+TOKEN = re.compile(
+    r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(){};]|[^(){};"'/]+|/""", re.DOTALL
+)
+
+FACE = re.compile(r"@font-face\{[^}]*?/(fa-[\w-]+)\.woff2[^}]*\}")
+
+
+def slim(site: Path) -> None:
+    """Rewrite every page of a built site, and remove the files that this leaves unused."""
+    static = site / "_static"
+    pages = {
+        page: page.read_text(encoding="utf-8")
+        for page in sorted(site.rglob("*.html"))
+        if static not in page.parents
+    }
+    texts = [*pages.values(), *(f.read_text(encoding="utf-8") for f in static.rglob("*.js"))]
+    if not any(re.search(r'class="[^"]*\bsd-', text) for text in pages.values()):
+        for name in DESIGN:
+            (static / name).unlink(missing_ok=True)
+    sheets: dict[tuple[str, ...], str] = {}
+    for page, text in pages.items():
+        if "_static/" not in text or "_static/book-" in text:
+            continue  # the first page, which only leads on; or done, by the build before
+        root = "../" * len(page.relative_to(site).parent.parts)
+        text = _styles(text, root, static, texts, sheets)
+        text = _scripts(text, page, root, static)
+        text = _images(text, page)
+        page.write_text(text, encoding="utf-8")
+    for name in {name for names in sheets for name in names}:
+        (static / name).unlink()
+    for name in (*JOINED, SETTINGS):
+        (static / name).unlink(missing_ok=True)
+    for font in static.rglob("fa-*.*"):
+        font.unlink()
+
+
+def _named(content: str, stem: str, ending: str) -> str:
+    """Return a file name that changes with the content, so that no cache keeps an old one."""
+    return f"{stem}-{hashlib.sha256(content.encode()).hexdigest()[:10]}{ending}"
+
+
+def _styles(
+    text: str, root: str, static: Path, texts: list[str], sheets: dict[tuple[str, ...], str]
+) -> str:
+    """Join the style sheets of a page."""
+    names = tuple(
+        name
+        for name in (url.split("_static/", 1)[1] for url in STYLE.findall(text))
+        if (static / name).is_file()
+    )
+    if names not in sheets:
+        joined = "\n".join(_sheet(static, name) for name in names)
+        words = {word for text in texts for word in re.findall(r"[\w-]+", text)}
+        joined = _icons(prune(joined, words), static)
+        sheets[names] = _named(joined, "book", ".css")
+        (static / sheets[names]).write_text(joined, encoding="utf-8")
+    link = f'\n  <link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
+    first = True
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal first
+        was_first, first = first, False
+        return link if was_first else ""
+
+    return STYLE.sub(replace, text)
+
+
+def _sheet(static: Path, name: str) -> str:
+    """Return a style sheet with what it imports, its addresses relative to ``_static``."""
+    folder = Path(name).parent
+    css = (static / name).read_text(encoding="utf-8")
+    css = re.sub(r'@charset "[^"]*";', "", css)
+
+    def below_static(url: str) -> str:
+        parts: list[str] = []
+        for part in (*folder.parts, *url.split("/")):
+            parts = parts[:-1] if part == ".." else [*parts, part]
+        return "/".join(parts)
+
+    def move(match: re.Match[str]) -> str:
+        url = match[1].strip("'\"")
+        kept = url.startswith(("data:", "#", "http:", "https:", "/"))
+        return match[0] if kept else f'url("{below_static(url)}")'
+
+    css = re.sub(r"url\(((?:\"[^\"]*\"|'[^']*'|[^)'\"]*))\)", move, css)
+    return re.sub(r'@import "([^"]+)";', lambda m: _sheet(static, below_static(m[1])), css)
+
+
+def prune(css: str, words: set[str]) -> str:
+    """Leave out the rules for classes that are no word of any page or script."""
+    tokens = (m[0] for m in TOKEN.finditer(css) if not m[0].startswith("/*"))
+
+    def wanted(selector: str) -> bool:
+        plain = re.sub(r"\([^()]*\)|\[[^]]*\]", "", re.sub(r"\([^()]*\)", "", selector))
+        return all(name in words for name in re.findall(r"\.((?:[\w-]|\\.)+)", plain))
+
+    def block() -> str:
+        done, open_, depth = [], "", 0
+        for token in tokens:
+            depth += (token == "(") - (token == ")")
+            if depth or token not in "{};":
+                open_ += token
+            elif token == ";":
+                done.append(f"{open_};")
+                open_ = ""
+            elif token == "}":
+                break
+            else:
+                inside, head = block(), open_.strip()
+                open_ = ""
+                if not head.startswith("@"):
+                    head = ",".join(s for s in _selectors(head) if wanted(s))
+                if head and inside.strip():
+                    done.append(f"{head}{{{inside}}}")
+        return "".join([*done, open_])
+
+    return block()
+
+
+def _selectors(head: str) -> list[str]:
+    """Split at the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for piece in re.split(r"([(),])", head):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [part.strip() for part in parts]
+
+
+def _icons(css: str, static: Path) -> str:
+    """Put the drawings of the icons that are left into the style sheet."""
+    codes = {int(code, 16) for code in re.findall(r'"\\([ef][0-9a-f]{3})"', css)}
+
+    def draw(match: re.Match[str]) -> str:
+        font = _subset(next(static.rglob(f"{match[1]}.ttf")), codes)
+        source = f'src:url(data:font/woff;base64,{font}) format("woff")'
+        return re.sub(r"src:[^;}]*", source, match[0])
+
+    return FACE.sub(draw, css)
+
+
+def _subset(path: Path, codes: set[int]) -> str:
+    """Return the glyphs of a font at some code points, as a WOFF file in base64."""
+    font = TTFont(path)
+    options = subset.Options(hinting=False, layout_features=[], name_IDs=[], drop_tables=["FFTM"])
+    cutter = subset.Subsetter(options)
+    cutter.populate(unicodes=codes)
+    cutter.subset(font)
+    font.flavor = "woff"
+    file = io.BytesIO()
+    font.save(file)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def _scripts(text: str, page: Path, root: str, static: Path) -> str:
+    """Join the scripts of a page into one that runs when the page is there."""
+    files = [name for name in JOINED if (static / name).is_file()]
+    # Each file by itself, so that a comment at its end does not swallow the next.
+    joined = "\n;\n".join((static / name).read_text(encoding="utf-8") for name in files)
+    name = _named(joined, "book", ".js")
+    (static / name).write_text(joined, encoding="utf-8")
+    settings = (static / SETTINGS).read_text(encoding="utf-8").strip()
+
+    bundle = f'\n    <script defer src="{root}_static/{name}"></script>'
+    first = True
+
+    def replace(match: re.Match[str]) -> str:
+        nonlocal first
+        file = match[1].split("_static/", 1)[-1].removeprefix(root)
+        if file == SETTINGS:
+            return f"\n    <script>{settings}</script>"
+        if file in JOINED:
+            was_first, first = first, False
+            return bundle if was_first else ""
+        if file in SEARCH:  # (they use what is in the bundle)
+            search = page.name == "search.html"
+            return match[0].replace("<script", "<script defer", 1) if search else ""
+        return "" if file in DESIGN else match[0]
+
+    text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
+    if EXPLORERS in text:
+        # The theme's scripts and MathJax come with the explorers but run after them: their loader
+        # starts what is marked so.
+        text = LATER.sub(
+            r'\1<link rel="preload" as="script" fetchpriority="low" href="\2">'
+            r'\1<script data-later="\2"></script>',
+            text,
+        )
+    return text
+
+
+def _images(text: str, page: Path) -> str:
+    """Give every picture its size, and load those of the article when the page has its style.
+
+    What stands in sight then comes at once, the others when the reader comes near; and none takes
+    the line from the style sheet and the explorers.
+    """
+    start = text.find("<article")
+
+    def size(match: re.Match[str]) -> str:
+        path = page.parent / unquote(match[1].split("?")[0])
+        if re.match(r"(data|https?):", match[1]) or not path.is_file():
+            return match[0]
+        tag = re.sub(r'\sstyle="width: [^"]*"', "", match[0])
+        attributes = []
+        if dimensions := _dimensions(path):
+            attributes += [f'width="{dimensions[0]}"', f'height="{dimensions[1]}"']
+        if match.start() > start >= 0 or path.suffix == ".png":
+            attributes.append('loading="lazy"')
+        attributes = [a for a in attributes if f" {a.split('=')[0]}=" not in tag]
+        return f"<img {' '.join(attributes)}{tag.removeprefix('<img')}" if attributes else tag
+
+    return IMAGE.sub(size, text)
+
+
+def _dimensions(path: Path) -> tuple[int, int] | None:
+    if path.suffix == ".svg":
+        box = re.search(r'viewBox="[-\d.]+ [-\d.]+ ([\d.]+) ([\d.]+)"', path.read_text("utf-8"))
+        return (round(float(box[1])), round(float(box[2]))) if box else None
+    with Image.open(path) as image:
+        return image.size

@@ -1,0 +1,105 @@
+"""ClassAttention: what the class token looks at, and whether its verdict depends on that."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import traitlets
+from torch import Tensor
+
+from dnnl import figures
+from dnnl.chapter_model import ChapterModel
+from dnnl.explorers.base import between, choice, esm, png
+from dnnl.explorers.live import LiveExplorer, Setting
+
+HIDE = ("nothing", "most", "least")
+
+
+class ClassAttention(LiveExplorer):
+    """The attention of the class token, head by head, and the name that its output gives.
+
+    Args:
+        model, crops: as for :class:`dnnl.explorers.live.LiveExplorer`.
+
+    Attributes:
+        photograph, own: as for :class:`dnnl.explorers.live.LiveExplorer`.
+        layer: which layer's attention is shown, from 0.
+        head: which head's, from 0; None: the mean over the heads.
+        patch: the picked patch, row by row.
+        hide: ``"nothing"``, or hide the patches with the ``"most"`` or the ``"least"`` attention in
+            the shown map before the model names the photograph.
+        count: how many it hides.
+    """
+
+    _esm = esm("common", "vit", "live", "attention")
+    _heights = (1300, 860)
+
+    layer = Setting(0).tag(sync=True)
+    head = Setting(None).tag(sync=True)
+    patch = Setting(0).tag(sync=True)
+    hide = Setting("nothing").tag(sync=True)
+    count = Setting(1).tag(sync=True)
+
+    def __init__(
+        self,
+        model: ChapterModel | None = None,
+        crops: Mapping[str, Tensor] | None = None,
+        **traits: Any,
+    ) -> None:
+        if model is None and crops is None:  # a map in which one sees what is looked at
+            traits = {"photograph": "temple", "layer": 1, "head": 0, "patch": 174, **traits}
+        super().__init__(model, crops, **traits)
+        if "count" not in traits:
+            self.count = 3 * self.num_patches // 4
+
+    @traitlets.validate("layer")
+    def _valid_layer(self, proposal: Any) -> int:
+        return between("layer", proposal["value"], 0, self._index["config"]["num_layers"] - 1)
+
+    @traitlets.validate("head")
+    def _valid_head(self, proposal: Any) -> int | None:
+        if proposal["value"] is None:
+            return None
+        return between("head", proposal["value"], 0, self._index["config"]["num_heads"] - 1)
+
+    @traitlets.validate("patch")
+    def _valid_patch(self, proposal: Any) -> int:
+        return between("patch", proposal["value"], 0, self.num_patches - 1)
+
+    @traitlets.validate("hide")
+    def _valid_hide(self, proposal: Any) -> str:
+        return str(choice("hide", proposal["value"], HIDE))
+
+    @traitlets.validate("count")
+    def _valid_count(self, proposal: Any) -> int:
+        return between("count", proposal["value"], 1, self.num_patches - 1)
+
+    def attention(self) -> Tensor:
+        """Return the class token's attention, ``(layers, heads, 1 + N)``; row by row it sums to 1.
+
+        The image is whole, whatever :attr:`hide` says.
+        """
+        with torch.no_grad():
+            tokens = self.model.sequence(self.image())
+            _, weights = self.model.encoder(tokens, return_attention=True)
+        return torch.stack([w[0, :, 0] for w in weights])
+
+    def mask(self) -> Tensor:
+        """Return which patches are hidden before the photograph is named, ``(1, N)``."""
+        mask = torch.zeros(1, self.num_patches, dtype=torch.bool)
+        if self.hide != "nothing":
+            heads = self.attention()[self.layer, :, 1:]
+            shown = heads.mean(dim=0) if self.head is None else heads[self.head]
+            order = shown.argsort(descending=self.hide == "most", stable=True)
+            mask[0, order[: self.count]] = True
+        return mask
+
+    def still(self) -> bytes:
+        """Return a picture of the photograph and of the maps of the shown layer."""
+        with torch.no_grad():
+            tokens = self.model.sequence(self.image())
+            _, weights = self.model.encoder(tokens, return_attention=True)
+        figure = figures.attention_maps(
+            weights[self.layer][0], self._grid_size, image=self.image()[0]
+        )
+        return png(figure)

@@ -1,0 +1,149 @@
+"""What every explorer is made of: a Python class with traits and one JavaScript module."""
+
+import base64
+import io
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import anywidget
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+import traitlets
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+from dnnl.models.vit import ShapeError
+
+T = TypeVar("T")
+
+FOLDER = Path(__file__).parent
+VIEW = "application/vnd.jupyter.widget-view+json"
+
+
+def esm(*names: str) -> str:
+    """Return one JavaScript module made of the files ``names``, in this order.
+
+    A browser loads a widget's module from memory, where ``import`` finds no neighbours; so the
+    files declare plain functions, are joined here, and the last one exports ``render``.
+    """
+    return "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in names)
+
+
+def stylesheet() -> str:
+    """Return the style sheet that all explorers share."""
+    return (FOLDER / "explorers.css").read_text(encoding="utf-8")
+
+
+class Explorer(anywidget.AnyWidget):
+    """A figure to touch. It needs no kernel: all it computes, it computes in the page.
+
+    A subclass sets ``_esm = esm("common", "NAME")``, ``_heights``, its synced traits with
+    validators, and :meth:`still`.
+
+    Attributes:
+        lang: the language of the labels, ``"en"`` or ``"zh"``; empty: that of the page.
+    """
+
+    _css = stylesheet()
+    #: The height in pixels that the page keeps free, on a phone and on a wide screen, so that
+    #: nothing moves when the explorer appears.
+    _heights: ClassVar[tuple[int, int]] = (640, 480)
+
+    lang = traitlets.Unicode("").tag(sync=True)
+    _room = traitlets.List(traitlets.Int()).tag(sync=True)
+
+    @traitlets.default("_room")
+    def _default_room(self) -> list[int]:
+        return list(self._heights)
+
+    @traitlets.validate("lang")
+    def _valid_lang(self, proposal: Any) -> str:
+        return choice("lang", proposal["value"], ("", "en", "zh"))
+
+    def __repr__(self) -> str:
+        """Return the same text for every state, since notebooks store it and compare it."""
+        return f"{type(self).__name__}()"
+
+    def still(self) -> bytes:
+        """Return a PNG of the state, for print and for readers without JavaScript."""
+        raise TypeError(f"{type(self).__name__} draws no still picture: give it a method still().")
+
+    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        # (the front end takes what it can show: the widget if it has a kernel, else the picture)
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        data = {
+            "text/plain": repr(self),
+            "image/png": base64.b64encode(self.still()).decode(),
+            VIEW: view,
+        }
+        return data, {}
+
+
+def choice(name: str, value: Any, allowed: tuple[T, ...]) -> T:
+    """Return ``value`` if it is one of ``allowed``; else raise a ``TraitError`` that lists them."""
+    if value not in allowed:
+        listed = ", ".join(repr(v) for v in allowed)
+        raise traitlets.TraitError(f"Expected {name} to be one of {listed}, but got {value!r}.")
+    chosen: T = value
+    return chosen
+
+
+def between(name: str, value: Any, low: int, high: int) -> int:
+    """Return the integer ``value`` if ``low <= value <= high``; else raise a ``TraitError``."""
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise traitlets.TraitError(
+            f"Expected {name} to be an integer from {low} to {high}, but got {value!r}."
+        )
+    return value
+
+
+def half(values: Tensor) -> bytes:
+    """Return a tensor as little-endian float16 bytes, row-major: ``halfToFloat`` reads them."""
+    return values.detach().cpu().float().numpy().astype("<f2").tobytes()
+
+
+def rgb8(image: Tensor) -> bytes:
+    """Return an image ``(3, H, W)`` in [0, 1] as ``H * W * 3`` bytes: ``rgb`` reads them."""
+    pixels = image.detach().cpu().float().clamp(0, 1).mul(255).round().permute(1, 2, 0)
+    return pixels.numpy().astype(np.uint8).tobytes()
+
+
+def packed_image(image: Tensor, colors: int = 256) -> tuple[bytes, Tensor]:
+    """Pack an image ``(3, H, W)`` in [0, 1] as a PNG with a palette.
+
+    Returns:
+        tuple[bytes, Tensor]: the file, which ``decode`` reads, and the image that is in it.
+    """
+    size = (image.shape[2], image.shape[1])
+    shown = Image.frombytes("RGB", size, rgb8(image)).quantize(colors)
+    packed = io.BytesIO()
+    shown.save(packed, "PNG", optimize=True)
+    pixels = torch.from_numpy(np.array(shown.convert("RGB"))).permute(2, 0, 1) / 255
+    return packed.getvalue(), pixels
+
+
+def check_image(image: Tensor, least: int = 8, most: int = 256) -> Tensor:
+    """Return ``image`` if it is ``(3, H, W)``, of a size that a page can carry; else raise."""
+    if image.dim() != 3 or image.shape[0] != 3:
+        raise ShapeError(f"Expected an image (3, H, W), but got {tuple(image.shape)}.")
+    if not all(least <= n <= most for n in image.shape[1:]):
+        raise ShapeError(
+            f"Expected an image with sides from {least} to {most}, but got "
+            f"{image.shape[1]}×{image.shape[2]}."
+        )
+    return image
+
+
+def png(figure: Figure, *, dpi: int = 110, colors: int = 128) -> bytes:
+    """Return a figure as a small PNG (a palette of ``colors``), and close it."""
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi, transparent=True)
+    plt.close(figure)
+    with Image.open(drawn) as image:
+        packed = io.BytesIO()
+        image.convert("RGBA").quantize(colors, method=Image.Quantize.FASTOCTREE).save(
+            packed, "PNG", optimize=True
+        )
+    return packed.getvalue()

@@ -1,0 +1,171 @@
+"""What the explorers share in which the chapter's model computes in the page."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import traitlets
+from torch import Tensor
+
+import dnnl
+from dnnl import data
+from dnnl.chapter_model import ChapterModel
+from dnnl.explorers.base import Explorer, choice, rgb8
+from dnnl.models.vit.errors import ShapeError, times
+
+OWN = "own"
+
+
+class Setting(traitlets.TraitType):  # type: ignore[type-arg]
+    """A trait whose validator says what is wrong, for None too (which ``Any`` lets through)."""
+
+
+_CENTRES = {  # row and column, in a photograph whose shorter side has 256 pixels
+    "cat": (94, 140),
+    "coffee": (84, 178),
+    "astronaut": (58, 112),
+    "temple": (52, 124),
+    "flower": (128, 178),
+}
+
+
+def trained() -> ChapterModel:
+    """Return the chapter's trained model, and leave the caller's random numbers as they were."""
+    with torch.random.fork_rng(devices=[]):
+        return dnnl.load_chapter_model()
+
+
+def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
+    """Pack a model for the class ``ChapterVit`` of ``vit.js``.
+
+    Returns:
+        tuple[bytes, dict]: every tensor of the state dict in float16 (little-endian), in the state
+        dict's order, nothing between them; and an index for JSON: ``config`` with the numbers that
+        the forward pass needs, ``photographs`` with the names of the logits, ``tensors`` with
+        ``[name, shape]`` of each.
+    """
+    tensors = {name: t.detach().cpu() for name, t in model.state_dict().items()}
+    patch_embed = model.embedding.patch_embed
+    config = {
+        "image_size": list(patch_embed.image_size),
+        "patch_size": list(patch_embed.patch_size),
+        **{k: model.config[k] for k in ("embed_dim", "num_heads", "num_layers", "hidden_dim")},
+        "eps": model.encoder.norm.eps,
+        "mean": data.MEAN,
+        "std": data.STD,
+    }
+    index = {
+        "config": config,
+        "photographs": list(model.photographs),
+        "tensors": [[name, list(t.shape)] for name, t in tensors.items()],
+    }
+    return b"".join(t.numpy().astype("<f2").tobytes() for t in tensors.values()), index
+
+
+@functools.lru_cache(maxsize=1)
+def _photographs() -> dict[str, Tensor]:
+    return data.photographs()
+
+
+def chapter_crops(height: int, width: int) -> dict[str, Tensor]:
+    """Return crops ``(3, height, width)`` of five photographs that the chapter's model knows."""
+    out = {}
+    for name, (row, column) in _CENTRES.items():
+        image = _photographs()[name]
+        top = min(max(0, row - height // 2), image.shape[1] - height)
+        left = min(max(0, column - width // 2), image.shape[2] - width)
+        out[name] = image[:, top : top + height, left : left + width]
+    return out
+
+
+class LiveExplorer(Explorer):
+    """An explorer that carries a model, which computes in the page, and crops for it to read.
+
+    Args:
+        model: a :class:`dnnl.chapter_model.ChapterModel`; by default the chapter's trained one.
+        crops: name → image ``(3, H, W)`` in [0, 1] of the model's image size; by default crops of
+            five of the chapter's photographs.
+
+    Attributes:
+        photograph: the name of the crop that is shown, or ``"own"``.
+        own: an image of the reader's, ``H * W * 3`` bytes (:func:`dnnl.explorers.base.rgb8`), or
+            nothing.
+
+    Raises:
+        ShapeError: if a crop has another size.
+        traitlets.TraitError: for a wrong value, here and later; the explorer stays as it was.
+    """
+
+    photograph = Setting("").tag(sync=True)
+    # (what comes from the page is a memoryview)
+    own = Setting(b"").tag(sync=True, from_json=lambda value, _: bytes(value))
+    _weights = traitlets.Bytes().tag(sync=True)
+    _index = traitlets.Dict().tag(sync=True)
+    _crops = traitlets.Bytes().tag(sync=True)
+    _names = traitlets.List(traitlets.Unicode()).tag(sync=True)
+
+    def __init__(
+        self,
+        model: ChapterModel | None = None,
+        crops: Mapping[str, Tensor] | None = None,
+        **traits: Any,
+    ) -> None:
+        self.model = trained() if model is None else model
+        patch_embed = self.model.embedding.patch_embed
+        self._image_size, self._grid_size = patch_embed.image_size, patch_embed.grid_size
+        height, width = self._image_size
+        crops = chapter_crops(height, width) if crops is None else crops
+        if not crops or OWN in crops:
+            raise ValueError(f"Expected at least one crop, none of them named {OWN!r}.")
+        for name, crop in crops.items():
+            if tuple(crop.shape) != (3, height, width):
+                raise ShapeError(
+                    f"Expected crops of shape {(3, height, width)}, but {name!r} has "
+                    f"{tuple(crop.shape)}."
+                )
+        weights, index = pack(self.model)
+        super().__init__(
+            _weights=weights,
+            _index=index,
+            _crops=b"".join(rgb8(crop) for crop in crops.values()),
+            _names=list(crops),
+            **{"photograph": next(iter(crops)), **traits},
+        )
+
+    @property
+    def num_patches(self) -> int:
+        """How many patches the photograph has."""
+        return self._grid_size[0] * self._grid_size[1]
+
+    @traitlets.validate("photograph")
+    def _valid_photograph(self, proposal: Any) -> str:
+        name: str = choice("photograph", proposal["value"], (*self._names, OWN))
+        if name == OWN and not self.own:
+            raise traitlets.TraitError("Expected an image in own before photograph is 'own'.")
+        return name
+
+    @traitlets.validate("own")
+    def _valid_own(self, proposal: Any) -> bytes:
+        value, size = proposal["value"], 3 * self._image_size[0] * self._image_size[1]
+        if not isinstance(value, bytes) or len(value) not in (0, size):
+            got = f"{len(value)} bytes" if isinstance(value, bytes) else repr(value)
+            raise traitlets.TraitError(
+                f"Expected own to be {size} bytes (an image {times(self._image_size)} in RGB) or "
+                f"none, but got {got}."
+            )
+        if not value and self.photograph == OWN:
+            raise traitlets.TraitError("Expected an image in own while photograph is 'own'.")
+        return value
+
+    def image(self) -> Tensor:
+        """Return the image that is shown, ``(1, 3, H, W)`` in [0, 1], as the page has it."""
+        height, width = self._image_size
+        size = 3 * height * width
+        if self.photograph == OWN:
+            pixels = self.own
+        else:
+            at = self._names.index(self.photograph) * size
+            pixels = self._crops[at : at + size]
+        flat = torch.frombuffer(bytearray(pixels), dtype=torch.uint8)
+        return flat.reshape(1, height, width, 3).permute(0, 3, 1, 2) / 255

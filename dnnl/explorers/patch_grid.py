@@ -1,0 +1,87 @@
+"""PatchGrid: a photograph under its grid of patches."""
+
+from typing import Any
+
+import traitlets
+from torch import Tensor
+
+from dnnl import data, figures
+from dnnl.explorers.base import Explorer, between, check_image, esm, packed_image, png
+
+SMALLEST = 8
+"""The smallest patch, in pixels: below it, no finger could pick one."""
+
+
+class PatchGrid(Explorer):
+    """A photograph is cut into patches; one is picked, and its numbers and its place are shown.
+
+    Args:
+        image: ``(3, H, W)`` in [0, 1], sides from 16 to 256; the cat by default. It is shown in 256
+            colours, and those are the numbers.
+        patch_size: the side ``P`` of a patch. It need not divide the image: what the border loses
+            is shown.
+        index: the picked patch, row by row; by default one a third of the way down and across.
+
+    Raises:
+        ShapeError: if the image has another shape.
+        traitlets.TraitError: for a patch size or an index out of range, here and later.
+    """
+
+    _esm = esm("common", "patch_grid")
+    _heights = (1150, 710)
+
+    _photo = traitlets.Bytes().tag(sync=True)
+    _size = traitlets.List(traitlets.Int()).tag(sync=True)
+    patch_size = traitlets.Any(16).tag(sync=True)
+    index = traitlets.Any(0).tag(sync=True)
+
+    def __init__(
+        self,
+        image: Tensor | None = None,
+        *,
+        patch_size: int = 16,
+        index: int | None = None,
+        **kwargs: Any,
+    ) -> None:
+        photo = check_image(data.photograph() if image is None else image, least=16)
+        packed, self.image = packed_image(photo)
+        size = list(photo.shape[1:])
+        super().__init__(_photo=packed, _size=size, **kwargs)
+        self.patch_size = patch_size
+        rows, columns = self.grid_size
+        self.index = int(0.36 * rows) * columns + columns // 3 if index is None else index
+
+    @property
+    def grid_size(self) -> tuple[int, int]:
+        """How many whole patches fit: ``(rows, columns)``."""
+        return self._size[0] // self.patch_size, self._size[1] // self.patch_size
+
+    @property
+    def patch(self) -> Tensor:
+        """The picked patch, ``(3, P, P)``."""
+        p = self.patch_size
+        row, column = divmod(self.index, self.grid_size[1])
+        return self.image[:, row * p : (row + 1) * p, column * p : (column + 1) * p]
+
+    @traitlets.validate("patch_size")
+    def _valid_patch_size(self, proposal: Any) -> int:
+        most = min(self._size) // 2
+        return between("patch_size", proposal["value"], SMALLEST, most)
+
+    @traitlets.validate("index")
+    def _valid_index(self, proposal: Any) -> int:
+        rows, columns = self.grid_size
+        return between("index", proposal["value"], 0, rows * columns - 1)
+
+    @traitlets.observe("patch_size")
+    def _keep_index(self, change: Any) -> None:
+        rows, columns = self.grid_size
+        self.index = min(self.index, rows * columns - 1)
+
+    def still(self) -> bytes:
+        """Return the photograph with its grid and the picked patch as a PNG."""
+        p, (rows, columns) = self.patch_size, self.grid_size
+        whole = self.image[:, : rows * p, : columns * p]
+        label = "index" if rows * columns <= 196 else None
+        figure = figures.patch_grid(whole, p, label=label, highlight=[self.index], size=4.0)
+        return png(figure, colors=64)

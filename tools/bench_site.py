@@ -1,0 +1,224 @@
+"""Measure the built pages as a reader on a slow line meets them, and print them beside the budgets.
+
+    python tools/bench_site.py [--stock FOLDER] [PAGE ...]        (make bench-site)
+
+Every page is opened cold in Chromium, through a line of 8 Mbit/s with 50 ms of latency, on this
+machine's processor and on one four times slower: bytes over the wire (gzip, as static hosts send),
+requests, and the time from the click until every explorer can be used. `--stock` names a build of
+the same notebooks by Jupyter Book without the book's extension, whose numbers go beside as ratios:
+there MathJax, RequireJS and the widget manager come from a CDN; see `make bench-site`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import gzip
+import statistics
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import browser as chromium
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parent.parent
+SITE = ROOT / "_build" / "html"
+LINE = {"latency": 50, "downloadThroughput": 1_000_000, "uploadThroughput": 1_000_000}  # bytes/s
+REPEAT = 3
+
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".json": "application/json",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff": "font/woff",
+    ".woff2": "font/woff2",
+}
+PACKED = {".html", ".css", ".js", ".json", ".svg"}
+
+
+@functools.cache
+def packed(path: Path) -> bytes:
+    """Return a file as a static host sends it."""
+    content = path.read_bytes()
+    return gzip.compress(content, 6, mtime=0) if path.suffix in PACKED else content
+
+
+class Host(BaseHTTPRequestHandler):
+    """Serves a folder with gzip and keep-alive."""
+
+    protocol_version = "HTTP/1.1"
+
+    def __init__(self, *args: object, folder: Path) -> None:
+        self.folder = folder
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        path = (self.folder / unquote(urlsplit(self.path).path).lstrip("/")).resolve()
+        if self.folder not in path.parents or not path.is_file():
+            self.send_error(404)
+            return
+        content = packed(path)
+        self.send_response(200)
+        self.send_header("Content-Type", TYPES.get(path.suffix, "application/octet-stream"))
+        self.send_header("Content-Length", str(len(content)))
+        if path.suffix in PACKED:
+            self.send_header("Content-Encoding", "gzip")
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    handler = functools.partial(Host, folder=folder.resolve())
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One cold visit: kB, requests, ms until there is text, ms until explorers, and the shift."""
+
+    kilobytes: float
+    requests: int
+    text: float
+    ready: float | None
+    shift: float
+
+
+# The book's loader says when it is done. A stock page does not: there, the last explorer counts.
+WATCH = """
+window.shift = 0;
+new PerformanceObserver(list => { for (const e of list.getEntries()) window.shift += e.value; })
+  .observe({ type: 'layout-shift', buffered: true });
+window.wanted = () => document.querySelectorAll('script[type*="widget-view+json"]').length;
+window.there = () => document.querySelectorAll('.dnnl-explorer, .widget-inline-hbox').length;
+const look = () => {
+  const all = document.readyState !== 'loading' && wanted() && there() >= wanted();
+  if (all) window.appeared ??= performance.now();
+  else requestAnimationFrame(look);
+};
+look();
+"""
+DONE = (
+    "!wanted() || window.appeared || performance.getEntriesByName('dnnl-explorers-ready').length"
+)
+READ = """() => {
+  const mark = performance.getEntriesByName('dnnl-explorers-ready')[0]?.startTime;
+  return {
+    wanted: wanted(), ready: mark ?? window.appeared ?? null, shift: window.shift,
+    text: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0,
+  };
+}"""
+
+
+def visit(browser: Browser, url: str, slower: int) -> Visit:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    page = context.new_page()
+    session = context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    session.send("Network.emulateNetworkConditions", {"offline": False, **LINE})
+    session.send("Emulation.setCPUThrottlingRate", {"rate": slower})
+    got = {"bytes": 0, "requests": 0}
+
+    def finished(event: dict) -> None:
+        got["bytes"] += event["encodedDataLength"]
+        got["requests"] += 1
+
+    session.on("Network.loadingFinished", finished)
+    page.add_init_script(WATCH)
+    page.goto(url, wait_until="load", timeout=120_000)
+    page.wait_for_function(DONE, timeout=120_000)
+    before = -1
+    while before != got["requests"]:  # until nothing more comes; the last are fonts of formulas
+        before = got["requests"]
+        page.wait_for_timeout(1000 * slower)
+    found = page.evaluate(READ)
+    context.close()
+    return Visit(
+        got["bytes"] / 1000,
+        got["requests"],
+        found["text"],
+        found["ready"] if found["wanted"] else None,
+        found["shift"],
+    )
+
+
+def measure(browser: Browser, url: str, slower: int) -> Visit:
+    """Return the visit with the median time."""
+    visits = [visit(browser, url, slower) for _ in range(REPEAT)]
+    return sorted(visits, key=lambda v: v.ready if v.ready is not None else v.text)[REPEAT // 2]
+
+
+def live(page: Path) -> bool:
+    """Whether a page runs the trained model, which it must bring along."""
+    return '"_weights"' in page.read_text(encoding="utf-8")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help="such as chapters/en/06_order")
+    parser.add_argument("--stock", type=Path, help="a stock build of the same notebooks")
+    args = parser.parse_args()
+    pages = args.pages or sorted(
+        str(p.relative_to(SITE).with_suffix("")) for p in SITE.glob("chapters/*/*.html")
+    )
+    over = 0
+    print(
+        f"{'page':42}{'CPU':>5}{'kB':>6}{'requests':>9}{'text ms':>9}{'ready ms':>9}{'shift':>7}",
+        end="",
+    )
+    print("   / stock: kB, ready" if args.stock else "")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium.find(),
+            args=["--no-sandbox", "--disable-background-networking"],
+        )
+        ratios: list[tuple[float, float]] = []
+        for name in pages:
+            budget_kb, budget_ms = (1000, 900) if live(SITE / f"{name}.html") else (600, 400)
+            for slower in (1, 4):
+                with serve(SITE) as root:
+                    own = measure(browser, f"{root}/{name}.html", slower)
+                ready = "-" if own.ready is None else f"{own.ready:.0f}"
+                line = f"{name:42}{'1/' + str(slower):>5}{own.kilobytes:6.0f}{own.requests:9}"
+                line += f"{own.text:9.0f}{ready:>9}{own.shift:7.3f}"
+                if args.stock:
+                    with serve(args.stock) as root:
+                        other = measure(browser, f"{root}/{name}.html", slower)
+                    kilobytes = own.kilobytes / other.kilobytes
+                    line += f"   {kilobytes:.2f}"
+                    if own.ready is not None and other.ready is not None:
+                        line += f" {own.ready / other.ready:.2f}"
+                        if slower == 1:
+                            ratios.append((kilobytes, own.ready / other.ready))
+                late = own.ready is not None and own.ready > budget_ms
+                if slower == 1 and (own.kilobytes > budget_kb or own.requests > 30 or late):
+                    over += 1
+                    line += f"   OVER {budget_kb} kB, 30 requests, {budget_ms} ms"
+                print(line, flush=True)
+        browser.close()
+    if ratios:
+        kilobytes, times = (statistics.geometric_mean(r) for r in zip(*ratios, strict=True))
+        print(f"against stock, on average: {kilobytes:.2f} of its bytes, {times:.2f} of its time")
+    print("every page is within its budget" if not over else f"{over} pages are over budget")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
