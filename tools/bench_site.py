@@ -114,9 +114,7 @@ const look = () => {
 };
 look();
 """
-DONE = (
-    "!wanted() || window.appeared || performance.getEntriesByName('dnnl-explorers-ready').length"
-)
+DONE = "!wanted() || window.appeared || performance.getEntriesByName('dnnl-explorers-ready').length"
 READ = """() => {
   const mark = performance.getEntriesByName('dnnl-explorers-ready')[0]?.startTime;
   return {
