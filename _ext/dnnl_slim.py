@@ -41,7 +41,7 @@ SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
 # sphinx-design's tabs and cards, which Jupyter Book loads and this book does not use.
 DESIGN = ("design-tabs.js", "sphinx-design.min.css")
 
-EXPLORERS = "_static/explorers/explorers.js"
+EXPLORERS = "window.dnnlExplorers"
 LATER = re.compile(
     r'(\s*)<script\b[^>]*\bsrc="([^"]*/(?:mathjax|book-\w+)\.js[^"]*)"[^>]*></script>'
 )
@@ -49,6 +49,13 @@ LATER = re.compile(
 AUTOMATIC = 'dataset.theme = localStorage.getItem("theme") || "auto";'
 AT_ONCE = AUTOMATIC.replace(
     '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
+)
+
+# What is out of sight is not laid out before it comes near. In the page and not in the style sheet, since
+# browsers lay a page out once before that has come.
+UNSEEN = (
+    "<style>@media screen { article.bd-article > section > section"
+    " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>"
 )
 
 # A piece of a style sheet, as far as needed to find its rules.
@@ -76,8 +83,8 @@ def slim(site: Path) -> None:
         if "_static/" not in text or "_static/book-" in text:
             continue  # the first page, which only leads on; or done, by the build before
         root = "../" * len(page.relative_to(site).parent.parts)
-        text = _styles(text, root, static, texts, sheets)
         text = _scripts(text, page, root, static)
+        text = _styles(text, root, static, texts, sheets)
         text = _images(text, page)
         page.write_text(text, encoding="utf-8")
     for name in {name for names in sheets for name in names}:
@@ -108,15 +115,10 @@ def _styles(
         joined = _icons(prune(joined, words), static)
         sheets[names] = _named(joined, "book", ".css")
         (static / sheets[names]).write_text(joined, encoding="utf-8")
-    link = f'\n  <link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
-    first = True
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal first
-        was_first, first = first, False
-        return link if was_first else ""
-
-    return STYLE.sub(replace, text)
+    # The last thing in the head: scripts that stand after a style sheet wait for it, and with them
+    # all the text below.
+    link = f'  {UNSEEN}\n  <link rel="stylesheet" href="{root}_static/{sheets[names]}" />\n  </head>'
+    return STYLE.sub("", text).replace("</head>", link, 1)
 
 
 def _sheet(static: Path, name: str) -> str:
@@ -235,13 +237,9 @@ def _scripts(text: str, page: Path, root: str, static: Path) -> str:
 
     text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
     if EXPLORERS in text:
-        # The theme's scripts and MathJax come with the explorers but run after them: their loader
-        # starts what is marked so.
-        text = LATER.sub(
-            r'\1<link rel="preload" as="script" fetchpriority="low" href="\2">'
-            r'\1<script data-later="\2"></script>',
-            text,
-        )
+        # The theme's scripts and MathJax run after the explorers, whose loader starts them. (Preloaded,
+        # they would be parsed meanwhile, and take the processor from the explorers.)
+        text = LATER.sub(r'\1<script data-later="\2"></script>', text)
     return text
 
 

@@ -115,10 +115,11 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
     content = {"shared": share(explorers), "state": models if stock else explorers}
     state = json.dumps(content, separators=(",", ":")).replace("</", r"<\/")
     context["body"] = f'{body}\n<script type="{STATE}">{state}</script>\n'
-    scripts = ["explorers.js", "controls.js"] if stock else ["explorers.js"]
-    context["metatags"] = (context.get("metatags") or "") + NOSCRIPT
-    for name in scripts:
-        source = context["pathto"](f"_static/{FOLDER}/{name}", resource=True)
+    # The loader stands in the page, above the style sheet, so that it waits for neither.
+    loader = (ASSETS / "explorers.js").read_text(encoding="utf-8")
+    context["metatags"] = f"{context.get('metatags') or ''}{NOSCRIPT}\n<script>{loader}</script>"
+    if stock:
+        source = context["pathto"](f"_static/{FOLDER}/controls.js", resource=True)
         context["metatags"] += f'\n<script defer src="{source}"></script>'
 
 
@@ -126,8 +127,7 @@ def copy(static: Path) -> None:
     """Put the scripts, and the bundle of stock controls, into the built ``_static``."""
     target = static / FOLDER
     target.mkdir(parents=True, exist_ok=True)
-    for script in ASSETS.glob("*.js"):
-        shutil.copyfile(script, target / script.name)
+    shutil.copyfile(ASSETS / "controls.js", target / "controls.js")
     bundle = "widgetsnbextension/static/extension.js"
     for file in importlib.metadata.files("widgetsnbextension") or []:
         if file.as_posix() == bundle:

@@ -117,9 +117,10 @@ look();
 DONE = "!wanted() || window.appeared || performance.getEntriesByName('dnnl-explorers-ready').length"
 READ = """() => {
   const mark = performance.getEntriesByName('dnnl-explorers-ready')[0]?.startTime;
+  const text = performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0;
+  const drawn = mark ?? window.appeared ?? null;  // ready: drawn, and the page is in sight
   return {
-    wanted: wanted(), ready: mark ?? window.appeared ?? null, shift: window.shift,
-    text: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0,
+    wanted: wanted(), ready: drawn && Math.max(drawn, text), text, shift: window.shift,
   };
 }"""
 

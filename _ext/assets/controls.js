@@ -84,9 +84,7 @@
   }
 
   async function main() {
-    const explorers = await new Promise((resolve) => {
-      document.addEventListener("dnnl-explorers", ({ detail }) => resolve(detail), { once: true });
-    });
+    const explorers = await window.dnnlExplorers;
     const boxes = new Map();
     for (const tag of document.querySelectorAll(VIEW)) {
       const id = JSON.parse(tag.textContent).model_id;

@@ -1,5 +1,5 @@
 /* Shows the explorers of a page from the state that its notebook stored: no kernel, no RequireJS, no
-   html-manager. A classic script, since module scripts do not load from file://. */
+   html-manager. It waits for the page's text, and not for its style sheet. */
 (() => {
   "use strict";
   const STATE = 'script[type="application/vnd.jupyter.widget-state+json"]';
@@ -59,6 +59,18 @@
     return state;
   }
 
+  // A module that imports nothing and exports one thing, at its end, as all explorers of the book do.
+  const PLAIN = /^(?!.*^(?:import\b|export (?!default))).*^export default (?=\{[^{}]*\};?\s*$)/ms;
+
+  /** Return what a plain module exports, at once: browsers hold an import back until the style sheet is there. */
+  function evaluate(text) {
+    return new Function(`"use strict";${text.replace(PLAIN, (before) => before.replace(/export default $/, "return "))}`)();
+  }
+
+  function imported(text) {
+    return import(URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
+  }
+
   /** Return what makes a thing once per key. */
   function once(make) {
     const made = new Map();
@@ -79,8 +91,7 @@
     }
     const style = once((css) => document.head.append(Object.assign(document.createElement("style"), { textContent: css })));
     const module = once(async (text) => {
-      const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
-      const widget = (await import(url)).default;
+      const widget = PLAIN.test(text) ? evaluate(text) : (await imported(text)).default;
       return typeof widget === "function" ? widget() : widget;
     });
     const model = once((id) => new Model(whole(stored[id])));
@@ -104,13 +115,18 @@
         el.textContent = chinese ? "此交互图未能加载。" : "This figure failed to load.";
       }
     }));
+    await new Promise((resolve) => { requestAnimationFrame(resolve); }); // explorers draw in the next frame
     performance.mark("dnnl-explorers-ready");
     // What can wait: the theme's scripts, and formulas.
     for (const tag of document.querySelectorAll("script[data-later]")) {
       tag.replaceWith(Object.assign(document.createElement("script"), { src: tag.dataset.later, async: false }));
     }
-    document.dispatchEvent(new CustomEvent("dnnl-explorers", { detail: { stored, model } })); // for controls.js
+    return { stored, model };
   }
 
-  main();
+  const parsed = new Promise((resolve) => {
+    if (document.readyState !== "loading") resolve();
+    else document.addEventListener("readystatechange", resolve, { once: true });
+  });
+  window.dnnlExplorers = parsed.then(main); // for controls.js
 })();

@@ -81,8 +81,7 @@ function classRow(weights, heads, t, head) {
 
 async function render({ model, el }) {
   const lang = language(model, el), t = texts(TEXT, lang);
-  const { root, controls, stage, caption } = frame(el, { label: t.name });
-  root.style.minHeight = `${model.get("_room")[window.innerWidth < 768 ? 0 : 1]}px`;
+  const { root, controls, stage, caption } = frame(el, { label: t.name, room: model.get("_room") });
   root.append(h("style", {}, LIVE_STYLE + STYLE));
   const vit = liveModel(model), size = vit.image_size, [ph, pw] = vit.patch_size;
   const grid = [size[0] / ph, size[1] / pw], [rows, columns] = grid, n = rows * columns;
@@ -209,8 +208,7 @@ async function render({ model, el }) {
     listen(model, ["layer", "head", "patch", "hide", "count"], redraw),
     onTheme(redraw),
   ];
-  look();
-  update();
+  relook();
   return () => {
     redraw.cancel();
     relook.cancel();

@@ -34,7 +34,7 @@ function frame(el, { label = null, room = null } = {}) {
   const stage = h("div", { class: "dnnl-stage" });
   const caption = h("p", { class: "dnnl-caption" });
   const root = h("div", { class: "dnnl-explorer", role: "group", "aria-label": label }, controls, stage, caption);
-  if (room) root.style.minHeight = `${room[window.innerWidth < 768 ? 0 : 1]}px`;
+  if (room) ["--dnnl-room-narrow", "--dnnl-room"].forEach((name, i) => root.style.setProperty(name, `${room[i]}px`));
   el.append(root);
   return { root, controls, stage, caption };
 }
@@ -109,7 +109,8 @@ function onKeys(el, handlers) {
   return () => el.removeEventListener("keydown", listen);
 }
 
-/** Wrap a function so that many calls make one, at the next frame. */
+/** Wrap a function so that many calls make one, at the next frame: the first drawing too, when the style
+    sheets are there. */
 function schedule(fn) {
   let id = 0;
   const later = () => { id ||= requestAnimationFrame(() => { id = 0; fn(); }); };

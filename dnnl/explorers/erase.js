@@ -53,8 +53,7 @@ const KINDS = ["true", "off", "shuffled"];
 
 async function render({ model, el }) {
   const lang = language(model, el), t = texts(TEXT, lang);
-  const { root, controls, stage, caption } = frame(el, { label: t.name });
-  root.style.minHeight = `${model.get("_room")[window.innerWidth < 768 ? 0 : 1]}px`;
+  const { root, controls, stage, caption } = frame(el, { label: t.name, room: model.get("_room") });
   root.append(h("style", {}, LIVE_STYLE + STYLE));
   const vit = liveModel(model), size = vit.image_size, [ph, pw] = vit.patch_size;
   const grid = [size[0] / ph, size[1] / pw], [rows, columns] = grid, n = rows * columns;
@@ -230,7 +229,7 @@ async function render({ model, el }) {
   });
 
   const stops = [listen(model, ["photograph", "own", "erased", "positions", "brush"], redraw), onTheme(redraw)];
-  update();
+  redraw();
   return () => {
     clearTimeout(timer);
     redraw.cancel();

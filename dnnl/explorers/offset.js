@@ -229,8 +229,8 @@ function render({ model, el }) {
     const [low, high, first] = apart[which].map((d) => (d * s).toFixed(2));
     says.say(s ? t.says(low, high, s.toFixed(2), place(places[0]), place(places[1]), first) : t.none);
   };
-  draw();
   const redraw = schedule(draw);
+  redraw();
   const stops = [
     listen(model, ["scale", "table", "patch"], redraw), onTheme(redraw), stopKeys, redraw.cancel, says.stop,
   ];

@@ -244,7 +244,7 @@ async function render({ model, el }) {
 
   const redraw = schedule(draw);
   const stops = [listen(model, ["patch_size", "index"], redraw), onTheme(redraw)];
-  draw();
+  redraw();
   return () => { redraw.cancel(); says.stop(); for (const stop of stops) stop(); root.remove(); };
 }
 

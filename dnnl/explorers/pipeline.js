@@ -302,7 +302,7 @@ function render({ model, el }) {
 
   const redraw = schedule(draw);
   const stops = [listen(model, ["step", "order", "token"], redraw), onTheme(redraw)];
-  draw();
+  redraw();
   return () => { redraw.cancel(); says.stop(); for (const stop of stops) stop(); root.remove(); };
 }
 

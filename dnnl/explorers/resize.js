@@ -368,7 +368,7 @@ function render({ model, el }) {
   });
   watch.observe(box.root);
   stops.push(() => watch.disconnect());
-  draw();
+  redraw();
   return () => { stops.forEach((stop) => stop()); clearTimeout(timer); redraw.cancel(); says.stop(); box.root.remove(); };
 }
 

@@ -266,8 +266,8 @@ function render({ model, el }) {
       .map((name, i) => h("span", { style: { flexGrow: weighs[i], background: `var(${name})`, display: weighs[i] ? "" : "none" } })));
     says.say(t.says(digits(N), digits(T), D, digits(total)));
   };
-  draw();
   const redraw = schedule(draw);
+  redraw();
   const stops = [listen(model, NAMES, redraw), onTheme(redraw), redraw.cancel, says.stop];
   return () => {
     stops.forEach((stop) => stop());

@@ -234,7 +234,7 @@ function render({ model, el }) {
       ArrowLeft: step(0, -1), ArrowRight: step(0, 1), ArrowUp: step(-1, 0), ArrowDown: step(1, 0),
     }),
   ];
-  draw();
+  redraw();
   return () => { stops.forEach((stop) => stop()); redraw.cancel(); says.stop(); box.root.remove(); };
 }
 

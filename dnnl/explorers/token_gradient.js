@@ -314,8 +314,8 @@ function render({ model, el }) {
     for (const [i, [x, y]] of thumbnails) picture(ctx, photographs[i], x - 9, y - 9, 18, 18);
     says.say(t.says(b, model.get("reduction"), length));
   };
-  draw();
   const redraw = schedule(draw);
+  redraw();
   const stops = [
     listen(model, ["images", "reduction", "spread"], redraw),
     onTheme(redraw),
