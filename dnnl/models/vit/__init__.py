@@ -26,6 +26,7 @@ from dnnl.models.vit.encoder import (
 from dnnl.models.vit.errors import DTypeError, ShapeError
 from dnnl.models.vit.patches import patchify, unpatchify
 from dnnl.models.vit.positions import (
+    RESIZE_SETTINGS,
     interpolate_pos_embedding,
     sincos_pos_embedding,
     sincos_pos_embedding_1d,
@@ -33,6 +34,7 @@ from dnnl.models.vit.positions import (
 
 __all__ = [
     "DTypeError",
+    "RESIZE_SETTINGS",
     "ShapeError",
     "ViTAddClassToken",
     "ViTClassificationHead",
