@@ -176,9 +176,11 @@ class CutPatches(nn.Module):
         return self.proj(patches)
 
 
-def resizes(grid: int, new: int, dim: int, dtype: torch.dtype) -> dict[str, dict[str, Callable]]:
+def resizes(
+    grid: int, new: int, dim: int, dtype: torch.dtype, device: str
+) -> dict[str, dict[str, Callable]]:
     """The resizing of a table by a library, and by our function with that library's name."""
-    pos_embed = torch.randn(1, 1 + grid**2, dim).to(dtype)
+    pos_embed = torch.randn(1, 1 + grid**2, dim).to(device, dtype)
 
     def named(like: str) -> Callable[[], Tensor]:
         return lambda: vit.interpolate_pos_embedding(pos_embed, grid, new, like=like)

@@ -148,7 +148,7 @@ def resize(bench: Bench) -> None:
     """The table of positions from one grid to another, by each library's settings."""
     grid, news, dim = (14, (24, 7), 768) if not bench.quick else (4, (6,), 32)
     for new, (name, dtype) in itertools.product(news, DTYPES.items()):
-        for like, runs in contestants.resizes(grid, new, dim, dtype).items():
+        for like, runs in contestants.resizes(grid, new, dim, dtype, bench.device).items():
             with torch.inference_mode():
                 times = bench.measure(runs)
             bench.add("resize", f"{grid}x{grid} to {new}x{new}, like {like}", name, times)
