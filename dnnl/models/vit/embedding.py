@@ -113,10 +113,11 @@ class _PatchConv2d(nn.Conv2d):
 
     def forward(self, input: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into a grid of tokens ``(B, D, rows, columns)``."""
-        here = input.device.type == "cpu" and input.dtype == torch.bfloat16
+        if input.dtype != torch.bfloat16 or input.device.type != "cpu":
+            return super().forward(input)
         wide = self.out_channels >= 128  # else cutting out the patches costs more than is saved
         plain = input.is_contiguous() and self.weight.is_contiguous()  # channels_last: convolve
-        if not (here and wide and plain):
+        if not (wide and plain):
             return super().forward(input)
         patch = pair(self.kernel_size, "patch_size")
         rows, columns = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
@@ -288,15 +289,11 @@ class ViTPositionalEmbedding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the table to tokens ``(B, num_prefix_tokens + N, D)``; the dtype stays theirs."""
-        return x + self.rows_for(x)
-
-    def rows_for(self, x: Tensor) -> Tensor:
-        """Return the table in the dtype of tokens ``(B, num_prefix_tokens + N, D)`` that fit it."""
         check_tokens(x, sizes(self.pos_embed)[2])
         expected, got = sizes(self.pos_embed)[1], sizes(x)[1]
         if got != expected:
             raise ShapeError(f"Expected sequence length {expected}, but got {got}.")
-        return self.pos_embed.to(x.dtype)
+        return x + self.pos_embed.to(x.dtype)
 
     def interpolate(self, old_grid_size: Size, new_grid_size: Size, **kwargs: Any) -> Tensor:
         """Return the table resized to another grid; the module itself keeps its own.
@@ -365,8 +362,8 @@ class ViTEmbedding(Module):
         if self.dynamic_image_size:
             table = self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
             tokens = tokens.add_(table) if unseen else tokens + table
-        elif unseen:
-            tokens = tokens.add_(self.pos_embed.rows_for(tokens))
+        elif unseen and self.pos_embed.pos_embed.shape[1:] == tokens.shape[1:]:
+            tokens = tokens.add_(self.pos_embed.pos_embed.to(tokens.dtype))
         else:
             tokens = self.pos_embed(tokens)
         out: Tensor = self.dropout(tokens)
