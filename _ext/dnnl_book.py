@@ -91,8 +91,8 @@ def describe(
         "og:type": "article",
         "og:title": next(doctree.findall(nodes.title)).astext(),
         "og:description": text,
-        "og:image": f"{_address(app)}/_static/pipeline.png",
-        "og:image:alt": "An image, its patches, its tokens, the class token, the positions",
+        "og:image": f"{_address(app)}/_static/cover.png",
+        "og:image:alt": "A photograph in patches, a sequence, and the similarity of positions",
     }
     tags = [f'<meta name="description" content="{escape(text)}">']
     tags += [f'<meta property="{k}" content="{escape(v)}">' for k, v in properties.items()]
