@@ -99,6 +99,13 @@ def describe(
     context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
 
 
+def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
+    """Give a paragraph that is all emphasis, a caption, a class that the style sheet can name."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(paragraph) == 1 and isinstance(paragraph[0], nodes.emphasis):
+            paragraph["classes"].append("dnnl-caption")
+
+
 def _address(app: Sphinx) -> str:
     """Return where GitHub Pages serves the book: a preview needs an absolute address."""
     url = app.config.html_theme_options["repository_url"]
@@ -153,6 +160,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     app.connect("config-inited", configure)
+    app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after those who add
     app.connect("html-page-context", dnnl_widgets.show, priority=910)
     app.connect("html-page-context", describe)
