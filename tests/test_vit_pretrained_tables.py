@@ -114,7 +114,7 @@ def test_a_grid_that_is_no_square_is_said(options, prefix):
     state = timm_model((8, 24), **options).state_dict()
     with pytest.raises(vit.CheckpointError, match="grid_size"):
         vit.extract_pos_embedding(state)
-    for wrong in ((6, 3), (4, 4), (1, 7)):
+    for wrong in ((6, 3), (4, 4), (2, 4)):
         with pytest.raises(vit.CheckpointError, match="grid_size"):
             vit.extract_pos_embedding(state, grid_size=wrong)
     for grid in ((2, 6), (6, 2), (1, 12)):

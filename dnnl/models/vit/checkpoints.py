@@ -5,6 +5,7 @@ before memory is taken, and whatever is wrong with it becomes a :class:`Checkpoi
 that only files need (numpy, safetensors, huggingface_hub) are imported when such a file is read.
 """
 
+import importlib
 import json
 import pickle
 import re
@@ -132,15 +133,14 @@ def safe_filename(filename: str) -> str:
     return filename
 
 
-def import_hub() -> Any:
-    """Return huggingface_hub, or say how to get it."""
+def import_hub(part: str = "") -> Any:
+    """Return huggingface_hub, or a module of it like ``".utils"``; or say how to get it."""
     try:
-        import huggingface_hub
+        return importlib.import_module("huggingface_hub" + part)
     except ImportError as error:
         raise ImportError(
             "Reading from the hub needs huggingface_hub: pip install 'dnnl[pretrained]'."
         ) from error
-    return huggingface_hub
 
 
 def _present(path: Path) -> Path | None:
@@ -195,15 +195,14 @@ def _from_hub(
     repo_id: str, filename: str | None, revision: str | None, token: str | bool | None
 ) -> Checkpoint:
     """Open a repository of the hub; its files land in the hub's own cache."""
-    hub = import_hub()
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+    hub, errors = import_hub(), import_hub(".errors")
 
     def locate(name: str) -> Path | None:
         try:
             return Path(hub.hf_hub_download(repo_id, name, revision=revision, token=token))
-        except LocalEntryNotFoundError:  # no connection: not the same as no such file
+        except errors.LocalEntryNotFoundError:  # no connection: not the same as no such file
             raise
-        except EntryNotFoundError:
+        except errors.EntryNotFoundError:
             return None
 
     with reading(repo_id):

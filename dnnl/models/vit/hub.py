@@ -43,14 +43,14 @@ def open_remote(
         CheckpointError: if there are none, or the server or the file is not what it should be.
         ImportError: if huggingface_hub is not installed.
     """
-    hub = import_hub()
-    from huggingface_hub.errors import EntryNotFoundError
+    hub, utils = import_hub(), import_hub(".utils")
+    absent = import_hub(".errors").EntryNotFoundError
 
     def part(name: str) -> "_Part":
         return _Part(
             repo_id,
             hub.hf_hub_url(repo_id, safe_filename(name), revision=revision),
-            hub.utils.build_hf_headers(token=token),
+            utils.build_hf_headers(token=token),
         )
 
     if filename is not None and not filename.endswith(".safetensors"):
@@ -59,12 +59,12 @@ def open_remote(
         try:
             file = part(filename or WEIGHTS)
             return Checkpoint(repo_id, file.shapes, file.read)
-        except EntryNotFoundError:
+        except absent:
             if filename is not None:
                 raise
         try:
             path = hub.hf_hub_download(repo_id, INDEX, revision=revision, token=token)
-        except EntryNotFoundError as error:
+        except absent as error:
             raise CheckpointError(f"{repo_id} holds no {WEIGHTS} and no {INDEX}.") from error
         files = shards_of(read_json(Path(path)), repo_id)
         shards = _Shards(repo_id, files, part)
@@ -87,8 +87,10 @@ class _Part:
         header.pop("__metadata__", None)
         self.tensors: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
         for name, entry in header.items():
-            first, last = entry["data_offsets"]
-            self.tensors[name] = (entry["dtype"], tuple(entry["shape"]), first, last)
+            shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
+            if not all(type(n) is int and n >= 0 for n in (*shape, first, last)):
+                raise CheckpointError(f"{title}: the shape or the place of {name} is none.")
+            self.tensors[name] = (entry["dtype"], shape, first, last)
         self.shapes = {name: entry[1] for name, entry in self.tensors.items()}
 
     def read(self, name: str) -> Tensor:
@@ -101,8 +103,7 @@ class _Part:
             size = torch.finfo(dtype).bits // 8
             for n in shape:
                 size *= n
-            whole = all(type(n) is int and n >= 0 for n in (*shape, first, last))
-            if not whole or last - first != size or self.begin + last > self.size:
+            if last - first != size or self.begin + last > self.size:
                 raise CheckpointError(f"{self.title}: the offsets of {name} do not fit its shape.")
             if not 0 < size <= _TENSOR_LIMIT:
                 raise CheckpointError(f"{self.title}: {name} has {size:,} bytes.")
@@ -111,19 +112,19 @@ class _Part:
 
     def _fetch(self, start: int, stop: int) -> tuple[bytes, int]:
         """Return bytes ``start`` to ``stop`` (or the file's end), and the size of the file."""
-        hub = import_hub()
+        utils, constants = import_hub(".utils"), import_hub(".constants")
         headers = {
             **self.headers,
             "Range": f"bytes={start}-{stop - 1}",
             "Accept-Encoding": "identity",
         }
         # Streamed, so that a server that answers with the whole file is left before it has sent it.
-        with hub.utils.get_session().stream(
-            "GET", self.url, headers=headers, timeout=hub.constants.HF_HUB_DOWNLOAD_TIMEOUT
+        with utils.get_session().stream(
+            "GET", self.url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
         ) as answer:
             if answer.status_code >= 400:
                 answer.read()
-                hub.utils.hf_raise_for_status(answer)
+                utils.hf_raise_for_status(answer)
             said = answer.headers.get("Content-Range", "")
             span = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", said)
             if answer.status_code != 206 or span is None or int(span[1]) != start:
