@@ -192,7 +192,7 @@ def load_pretrained(
     size = old_size if image_size is None else pair(image_size, "image_size")
     grid = divide(size, patch_size, "an image size")
 
-    classes = num_classes if num_classes is not None else parameters.num_classes
+    classes = parameters.num_classes if num_classes is None else num_classes
     has_fc_norm = parameters.has("head.fc_norm.")
     with _said_of(checkpoint.title), torch.device("meta"):  # no storage, no random numbers yet
         options: dict[str, Any] = {
@@ -220,26 +220,23 @@ def load_pretrained(
         else:
             model = ViTModel(**options)
 
-    fresh = (
-        nn.Linear(dim, classes).state_dict() if classes and not parameters.has("head.head.") else {}
-    )
+    fresh: dict[str, Tensor] = {}
+    if classes and not parameters.has("head.head."):
+        head = nn.Linear(dim, classes)
+        fresh = {f"head.head.{name}": value for name, value in head.state_dict().items()}
     state, outer = {}, "" if classes else "backbone."
     with torch.no_grad():
         for name, like in model.state_dict().items():
             ours = outer + name
-            if ours.startswith("head.head.") and fresh:
-                value = fresh[ours.removeprefix("head.head.")]
-            else:
-                value = parameters.read(ours, like)
+            value = fresh[ours] if ours in fresh else parameters.read(ours, like)
             if ours == TABLE:  # tokens without a row get one of zeros: the same sum
                 value = F.pad(as_table(value, table), (0, 0, prefix - rows_of_prefix, 0))
                 value = interpolate_pos_embedding(
                     value, old_grid, grid, num_prefix_tokens=prefix, **parameters.layout.resize
                 )
             parameters.check(ours, value, like)
-            state[name] = torch.empty_like(like, device="cpu").copy_(
-                value
-            )  # ours: no view of a file
+            # A copy: no view of a file or of the caller's tensor; and in the model's memory format.
+            state[name] = torch.empty_like(like, device="cpu").copy_(value)
     if left := parameters.sources.keys() - parameters.used:
         raise CheckpointError(f"{checkpoint.title} is incomplete: nothing goes with {some(left)}.")
     model.load_state_dict(state, assign=True)
@@ -278,12 +275,10 @@ class _Parameters:
         return self
 
     def _drop_heads(self, num_classes: int | None) -> None:
-        if num_classes is not None:
-            count(num_classes, "num_classes", least=0)
-        if num_classes == 0:
+        if num_classes is not None and count(num_classes, "num_classes", least=0) == 0:
             dropped = "head."
         elif num_classes is None and not self.has("head.head"):
-            dropped = "head.fc_norm."  # a backbone ends before the pool
+            dropped = "head.fc_norm."  # the backbone ends before the pool
         elif num_classes not in (None, self.num_classes):
             dropped = "head.head"  # and head.head_dist
         else:
@@ -314,10 +309,8 @@ class _Parameters:
 
     def read(self, ours: str, like: Tensor) -> Tensor:
         """Return a parameter for a place like ``like``."""
-        if ours.endswith(".attn.qkv.bias") and not any(
-            n.endswith("qkv.bias") for n in self.sources
-        ):
-            return torch.zeros(like.shape)  # qkv_bias=False: no layer has one
+        if ours not in self.sources and ours.endswith(".attn.qkv.bias"):
+            return torch.zeros(like.shape)  # qkv_bias=False; that no layer has one is checked
         value = self._join(ours, self.checkpoint.read)
         scale = ours.rpartition(".")[0] + "*"
         if scale in self.sources:  # layer scale: g * (W x + b) is (g * W) x + g * b
