@@ -46,6 +46,12 @@ TIMM = {
     "no class token, no fc_norm": {"class_token": False, "global_pool": "avg", "fc_norm": False},
     "mean and fc_norm": {"global_pool": "avg"},
     "registers and mean": {"class_token": False, "reg_tokens": 4, "global_pool": "avg"},
+    "registers alone": {
+        "class_token": False,
+        "reg_tokens": 4,
+        "global_pool": "avg",
+        "fc_norm": False,
+    },
     "layer scale": {"init_values": 0.1, "no_embed_class": True},  # DeiT III
     "no bias of qkv": {"qkv_bias": False},
     "five channels": {"in_chans": 5},
@@ -257,9 +263,6 @@ def test_a_setting_that_nobody_says_is_asked_for():
     state = timm_model().state_dict()
     with pytest.raises(vit.CheckpointError, match="num_heads="):
         vit.load_pretrained(state)
-    config = {"architecture": "vit_base_patch16_siglip_gap_224"}
-    with pytest.raises(vit.CheckpointError, match="activation="):
-        vit.load_pretrained(state, num_heads=4, config=config)
     with pytest.raises(vit.CheckpointError, match="norm_eps="):
         vit.load_pretrained(state, num_heads=4, config={"model_args": {"norm_layer": "rmsnorm"}})
 
@@ -288,6 +291,25 @@ def test_a_configuration_that_does_not_fit_is_an_error_of_the_checkpoint(config,
 def test_a_configuration_of_timm_that_is_not_ours_is_an_error(config):
     with pytest.raises(vit.CheckpointError, match="not known here"):
         vit.load_pretrained(timm_model().state_dict(), num_heads=4, config=config)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vit_so400m_patch16_siglip_gap_256",
+        "vit_small_patch16_rope_ape_224",
+        "beit3_base_patch16_224",
+        "eva02_tiny_patch14_224",
+    ],
+)
+def test_a_model_of_timm_that_only_its_name_tells_from_a_vit_is_refused(name):
+    peer("timm.models")
+    assert peer("timm").is_model(name)
+    state = timm_model().state_dict()
+    with pytest.raises(vit.CheckpointError, match=name):
+        vit.load_pretrained(state, num_heads=4, config={"architecture": name})
+    plain = {"architecture": "vit_tiny_patch16_224"}
+    assert vit.load_pretrained(state, num_heads=4, config=plain)
 
 
 def test_the_keyword_wins_over_the_configuration(tmp_path):

@@ -163,7 +163,7 @@ def test_a_whole_model_is_downloaded_with_its_configuration(file, cdn, hub):
         torch.save(state, hub.repository / file)
     else:
         save_file(state, hub.repository / file)
-    config = {"architecture": "x", "model_args": {"num_heads": 4}, "global_pool": "avg"}
+    config = {"architecture": "vit_x", "model_args": {"num_heads": 4}, "global_pool": "avg"}
     (hub.repository / "config.json").write_text(json.dumps(config))
     with serve(hub.folder) as other:
         hub.cdn = other.url if cdn else ""

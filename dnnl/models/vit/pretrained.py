@@ -213,7 +213,7 @@ def load_pretrained(
             model = ViTForImageClassification(
                 **options,
                 num_classes=classes,
-                pool=settings.pool(pool, "mean" if has_fc_norm or not prefix else "cls"),
+                pool=settings.pool(pool, has_fc_norm),
                 distillation=parameters.has("head.head_dist."),
                 fc_norm=has_fc_norm,
             )
@@ -358,6 +358,11 @@ class _Settings:
         self.hf = self.config if layout is TRANSFORMERS else {}
         self.timm = self.config if layout is TIMM else {}
         self.timm_args = _mapping(self.timm.get("model_args"))
+        # Some of timm's models differ from a ViT in what leaves no trace in names and shapes:
+        # rotary positions, the approximate GELU of SigLIP.
+        named = str(self.timm.get("architecture", "vit_"))
+        if not re.match("(vit|deit3?|flexivit)_", named) or re.search("rope|siglip", named):
+            raise CheckpointError(f"{self.title}: {named} is another model than a plain ViT.")
 
     @property
     def title(self) -> str:
@@ -412,21 +417,19 @@ class _Settings:
     def activation(self, said: str | None) -> str:
         if said is not None:
             return said
-        architecture = str(self.timm.get("architecture", ""))
-        if re.search("siglip|quickgelu|beit3", architecture) and "act_layer" not in self.timm_args:
-            raise CheckpointError(
-                f"{self.title}: {architecture} may have another activation than GELU: "
-                "pass activation=."
-            )
         told = self.hf.get("hidden_act", self.timm_args.get("act_layer", "gelu"))
         if not isinstance(told, str) or told not in _ACTIVATIONS:
             raise CheckpointError(f"{self.title}: its activation {told!r} is not known here.")
         return _ACTIVATIONS[told]
 
-    def pool(self, said: str | None, rule: str) -> str:
+    def pool(self, said: str | None, has_fc_norm: bool) -> str:
         told = self.timm.get("global_pool", self.timm_args.get("global_pool"))
-        if said is not None or told is None:
-            return said or rule
+        if said is not None:
+            return said
+        if told is None:
+            tokens = self.parameters.sources.get(TOKENS, [])
+            has_class = any(name.endswith(("cls_token", "class_token", "cls")) for name in tokens)
+            return "cls" if has_class and not has_fc_norm else "mean"
         if not isinstance(told, str) or told not in _POOLS:
             raise CheckpointError(f"{self.title}: its pool {told!r} is not known here.")
         return _POOLS[told]
