@@ -26,6 +26,7 @@ from dnnl.models.vit.encoder import (
 from dnnl.models.vit.errors import CheckpointError, DTypeError, ShapeError
 from dnnl.models.vit.patches import patchify, unpatchify
 from dnnl.models.vit.positions import (
+    RESIZE_SETTINGS,
     interpolate_pos_embedding,
     sincos_pos_embedding,
     sincos_pos_embedding_1d,
@@ -36,6 +37,7 @@ __all__ = [
     "CheckpointError",
     "DTypeError",
     "PosEmbedding",
+    "RESIZE_SETTINGS",
     "ShapeError",
     "ViTAddClassToken",
     "ViTClassificationHead",
