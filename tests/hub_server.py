@@ -88,6 +88,8 @@ class _Handler(BaseHTTPRequestHandler):
             length //= 2
         if hub.behaviour == "long":
             length += 1
+        if hub.behaviour == "endless":
+            length += 100 << 20
         headers["Content-Length"] = str(length)
         self._send(206 if span else 200, headers)
         if not body:

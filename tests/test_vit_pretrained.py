@@ -349,6 +349,17 @@ def test_a_checkpoint_without_a_head_is_a_backbone(tmp_path):
     assert with_head(x).shape == (2, 5)
 
 
+def test_a_backbone_ends_before_the_norm_behind_the_pool():
+    theirs = timm_model(global_pool="avg")
+    theirs.reset_classifier(0)
+    state = theirs.state_dict()
+    assert "fc_norm.weight" in state and "head.weight" not in state
+    ours = vit.load_pretrained(state, num_heads=4)
+    assert type(ours) is vit.ViTModel
+    x = torch.randn(2, 3, 16, 16)
+    torch.testing.assert_close(ours(x), theirs.forward_features(x), rtol=1e-4, atol=1e-4)
+
+
 def test_a_pooler_and_a_mask_token_of_transformers_change_nothing(tmp_path):
     transformers_model()  # skips where there is none
     transformers = peer("transformers")

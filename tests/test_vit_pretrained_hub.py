@@ -185,6 +185,7 @@ EXTRACT, LOAD = vit.extract_pos_embedding, vit.load_pretrained
         ("shifted", "no ranges"),
         ("short", "bytes where"),
         ("long", "bytes where|cannot be read"),
+        ("endless", "bytes where"),
         ("cut", "cannot be read"),
         ("401", "gated"),
         ("503", "503"),
@@ -279,6 +280,14 @@ def test_a_remote_header_that_lies_is_an_error(table, hub):
     with pytest.raises(vit.CheckpointError):
         vit.extract_pos_embedding(ID)
     assert hub.sent < 10_000
+
+
+def test_a_table_larger_than_any_is_not_fetched(hub):
+    shapes = {"patch_embed.proj.weight": (1024, 3, 1, 1), "pos_embed": (1, 300**2, 1024)}
+    write_sparse(hub.repository / "model.safetensors", shapes)
+    with pytest.raises(vit.CheckpointError, match="has 368,640,000 bytes"):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent <= 64 << 10
 
 
 @pytest.mark.parametrize(
