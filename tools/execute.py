@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import os
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 120
+os.environ["HF_HUB_OFFLINE"] = "1"  # a page shows what it shows without a network
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
 # What Jupyter needs to open the page, and no version that differs between two machines.
