@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import dnnl_editions
 import dnnl_slim
 import dnnl_widgets
 from docutils import nodes
@@ -35,6 +36,12 @@ MATHJAX = (
 )
 MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
+
+# What the picture beside a link to a page shows.
+PICTURE = {
+    "en": "An image, its patches, its tokens, the class token, the positions",
+    "zh": "图像、图像块、token、类别标记、位置嵌入",
+}
 
 # The icons come from the style sheet and its fonts; the script would draw them once more.
 ICON_SCRIPT = re.compile(r'\s*<script[^>]*src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
@@ -91,19 +98,12 @@ def describe(
         "og:type": "article",
         "og:title": next(doctree.findall(nodes.title)).astext(),
         "og:description": text,
-        "og:image": f"{_address(app)}/_static/pipeline.png",
-        "og:image:alt": "An image, its patches, its tokens, the class token, the positions",
+        "og:image": f"{dnnl_editions.address(app)}/_static/pipeline.png",
+        "og:image:alt": PICTURE[app.config.dnnl_edition or "en"],
     }
     tags = [f'<meta name="description" content="{escape(text)}">']
     tags += [f'<meta property="{k}" content="{escape(v)}">' for k, v in properties.items()]
     context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
-
-
-def _address(app: Sphinx) -> str:
-    """Return where GitHub Pages serves the book: a preview needs an absolute address."""
-    url = app.config.html_theme_options["repository_url"]
-    owner, name = url.removeprefix("https://github.com/").split("/")
-    return f"https://{owner.lower()}.github.io/{name}"
 
 
 def _mathjax_folder() -> Path:
