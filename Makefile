@@ -18,6 +18,7 @@ SITE := _build/html
 REPORTS := _build/reports
 NB ?=
 URL ?=
+PAGES ?=
 
 # The environment's own programs first, in every recipe.
 export PATH := $(abspath $(VENV))/bin:$(PATH)

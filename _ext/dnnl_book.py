@@ -39,8 +39,8 @@ MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
 # What the picture beside a link to a page shows.
 PICTURE = {
-    "en": "An image, its patches, its tokens, the class token, the positions",
-    "zh": "图像、图像块、token、类别标记、位置嵌入",
+    "en": "A photograph in patches, a sequence, and the similarity of positions",
+    "zh": "切成图像块的照片、token 序列，以及位置之间的相似度",
 }
 
 # The icons come from the style sheet and its fonts; the script would draw them once more.
@@ -98,12 +98,19 @@ def describe(
         "og:type": "article",
         "og:title": next(doctree.findall(nodes.title)).astext(),
         "og:description": text,
-        "og:image": f"{dnnl_editions.address(app)}/_static/pipeline.png",
+        "og:image": f"{dnnl_editions.address(app)}/_static/cover.png",
         "og:image:alt": PICTURE[app.config.dnnl_edition or "en"],
     }
     tags = [f'<meta name="description" content="{escape(text)}">']
     tags += [f'<meta property="{k}" content="{escape(v)}">' for k, v in properties.items()]
     context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
+
+
+def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
+    """Give a paragraph that is all emphasis, a caption, a class that the style sheet can name."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(paragraph) == 1 and isinstance(paragraph[0], nodes.emphasis):
+            paragraph["classes"].append("dnnl-caption")
 
 
 def _mathjax_folder() -> Path:
@@ -153,6 +160,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     app.connect("config-inited", configure)
+    app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after those who add
     app.connect("html-page-context", dnnl_widgets.show, priority=910)
     app.connect("html-page-context", describe)

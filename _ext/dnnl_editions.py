@@ -88,10 +88,10 @@ def other(edition: str) -> str:
     return "zh" if edition == "en" else "en"
 
 
-def counterpart(page: str, edition: str) -> str:
-    """Return the path of a page's counterpart below the site's root."""
-    path = page.replace(f"chapters/{edition}/", f"chapters/{other(edition)}/", 1)
-    return f"{path}.html" if edition == "zh" else f"zh/{path}.html"
+def path(page: str, edition: str) -> str:
+    """Return where a page of the book, or its counterpart, lies in the site."""
+    name = re.sub(r"^chapters/\w+/", f"chapters/{edition}/", page)
+    return f"{name}.html" if edition == "en" else f"zh/{name}.html"
 
 
 def address(app: Sphinx) -> str:
@@ -113,15 +113,14 @@ def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
     edition = app.config.dnnl_edition
     if not edition:
         return
-    there = counterpart(page, edition)
-    up = "../" * (page.count("/") + (edition == "zh"))
-    context["dnnl_other"] = {**EDITIONS[other(edition)], "url": up + there}
-    paths = {other(edition): there, edition: counterpart(there.removeprefix("zh/")[:-5], other(edition))}
+    target = other(edition)
+    up = "../" * path(page, edition).count("/")
+    context["dnnl_other"] = {**EDITIONS[target], "url": up + path(page, target)}
     site = address(app)
-    alternates = {"en": paths["en"], "zh-CN": paths["zh"], "x-default": paths["en"]}
+    alternates = {"en": "en", "zh-CN": "zh", "x-default": "en"}
     tags = [
-        f'<link rel="alternate" hreflang="{tag}" href="{escape(f"{site}/{path}")}">'
-        for tag, path in alternates.items()
+        f'<link rel="alternate" hreflang="{tag}" href="{escape(f"{site}/{path(page, one)}")}">'
+        for tag, one in alternates.items()
     ]
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
     context["body"] = number_headings(context.get("body") or "")
@@ -141,11 +140,7 @@ def terms() -> list[dict[str, Any]]:
 
 def synonyms() -> dict[str, str]:
     """Return what readers may type, in small letters, with the book's own term for it."""
-    return {
-        name.lower(): term["zh"]
-        for term in terms()
-        for name in (*term["not"], *term["also"])
-    }
+    return {name.lower(): term["zh"] for term in terms() for name in (*term["not"], *term["also"])}
 
 
 class Chinese(SearchChinese):

@@ -54,8 +54,8 @@ AT_ONCE = AUTOMATIC.replace(
     '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 )
 
-# What is out of sight is not laid out before it comes near. In the page and not in the style sheet, since
-# browsers lay a page out once before that has come.
+# What is out of sight is not laid out before it comes near. In the page and not in the style
+# sheet, since browsers lay a page out once before that has come.
 UNSEEN = (
     "<style>@media screen { article.bd-article > section > section"
     " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>"
@@ -120,8 +120,8 @@ def _styles(
         (static / sheets[names]).write_text(joined, encoding="utf-8")
     # The last thing in the head: scripts that stand after a style sheet wait for it, and with them
     # all the text below.
-    link = f'  {UNSEEN}\n  <link rel="stylesheet" href="{root}_static/{sheets[names]}" />\n  </head>'
-    return STYLE.sub("", text).replace("</head>", link, 1)
+    link = f'<link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
+    return STYLE.sub("", text).replace("</head>", f"  {UNSEEN}\n  {link}\n  </head>", 1)
 
 
 def _sheet(static: Path, name: str) -> str:
@@ -241,8 +241,8 @@ def _scripts(text: str, page: Path, root: str, static: Path) -> str:
 
     text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
     if EXPLORERS in text:
-        # The theme's scripts and MathJax run after the explorers, whose loader starts them. (Preloaded,
-        # they would be parsed meanwhile, and take the processor from the explorers.)
+        # The theme's scripts and MathJax run after the explorers, whose loader starts them.
+        # (Preloaded, they would be parsed meanwhile, and take the processor from the explorers.)
         text = LATER.sub(r'\1<script data-later="\2"></script>', text)
     return text
 

@@ -1,8 +1,8 @@
 """Build the site: English at its root, Chinese below ``zh/``. (make book)
 
-Both editions have the settings of ``_config.yml`` and the contents of ``_toc.yml``; what the Chinese
-one has different stands in ``_config.zh.yml``. `jupyter-book build .` alone builds the English
-edition as well, without links to the other.
+Both editions have the settings of ``_config.yml`` and the contents of ``_toc.yml``; what the
+Chinese one has different stands in ``_config.zh.yml``. `jupyter-book build .` alone builds the
+English edition as well, without links to the other.
 """
 
 from __future__ import annotations
@@ -104,8 +104,8 @@ def assemble() -> None:
 
 
 def main() -> int:
-    # From nothing each time: a page that is not rebuilt does not repeat its warning, a page that was
-    # taken out stays, and the build takes seconds.
+    # From nothing each time: a page that is not rebuilt does not repeat its warning, a page that
+    # was taken out stays, and the build takes seconds.
     for folder in (SITE, *(BUILD / edition for edition in EDITIONS)):
         shutil.rmtree(folder, ignore_errors=True)
     builds = {edition: start(edition) for edition in EDITIONS}  # at once, on two cores

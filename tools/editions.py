@@ -1,11 +1,11 @@
 """Keep the Chinese edition beside the English one.
 
     python tools/editions.py sync            (make sync; make execute ends with it)
-    python tools/editions.py confirm [PAGE]  (make confirm-zh; PAGE such as 06_order, quizzes, README)
+    python tools/editions.py confirm [PAGE]  (make confirm-zh; PAGE such as 06_order, README)
 
-Both editions have the same cells, in the same order, with the same ids, code and outputs; only the
-Markdown and the words in the metadata differ. `sync` copies everything else from English to Chinese,
-and puts what is new there in English, marked, until somebody writes it in Chinese.
+Both editions have the same cells, in the same order, with the same ids, code and outputs; only
+the Markdown and the words in the metadata differ. `sync` copies everything else from English to
+Chinese, and puts what is new there in English, marked, until somebody writes it in Chinese.
 
 `confirm` records which English text the Chinese one was written for, so that a test can name what
 has changed since: a hash for every text of every page, in ``chapters/zh/confirmed.json``.

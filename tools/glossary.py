@@ -17,8 +17,8 @@ TERMS = ROOT / "chapters" / "terms.json"
 EDITIONS = {
     "en": (
         "Glossary: the terms in English and Chinese",
-        "**The question.** What does a word of this chapter mean, and what is it called in the other "
-        "language?",
+        "**The question.** What does a word of this chapter mean, and what is it called in "
+        "Chinese?",
         ("English", "中文", "Meaning"),
         "Both editions use these terms and no others for the same thing. Formulas and code use the "
         "field's own letters: `B` images in a batch, `N` tokens, `D` numbers in each of them.",
