@@ -52,6 +52,8 @@ LAUNCHER = re.compile(
 )
 # The sidebar, whose logo would lie outside every landmark of the page.
 SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
+# It would be read in place of the words in the summary, which say what is hidden.
+NAMELESS = '<summary aria-label="Toggle hidden content">'
 LOG = re.compile(r"\bconsole\.log\(")
 TALKATIVE = (
     "search.html",
@@ -148,6 +150,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
+        rewrite(page, lambda text: text.replace(NAMELESS, "<summary>"))
         rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
     for script in TALKATIVE:
         rewrite(site / script, lambda text: LOG.sub("void(", text))
