@@ -37,6 +37,9 @@ MATHJAX = (
 MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
+# Lets formulas that scroll be reached by keyboard.
+FORMULAS = "formulas.js"
+
 # What the picture beside a link to a page shows.
 PICTURE = {
     "en": "A photograph in patches, a sequence, and the similarity of positions",
@@ -147,6 +150,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     static = site / "_static"
     copy_mathjax(static / "mathjax")
     dnnl_widgets.copy(static)
+    shutil.copyfile(dnnl_widgets.ASSETS / FORMULAS, static / FORMULAS)
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
@@ -162,6 +166,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
+    app.add_js_file(FORMULAS)
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after those who add

@@ -35,6 +35,7 @@ JOINED = (
     "togglebutton.js",
     "scripts/bootstrap.js",
     "scripts/pydata-sphinx-theme.js",
+    "formulas.js",
     "language.js",
 )
 # The settings of these scripts: so small that they go into the page.

@@ -173,13 +173,10 @@ ENGLISH_IN_CHINESE = re.compile(
 
 @pytest.mark.parametrize("page", [page for page in PAGES if edition(page) == "zh"])
 def test_the_theme_speaks_chinese(site: Path, page: str) -> None:
-    document = BeautifulSoup(
-        (site / f"{page}.html").read_text(encoding="utf-8"), "html.parser"
-    )  # (its own copy: it is taken apart)
-    kept = (
-        'script, style, noscript, article pre, article code, [lang="en"], .dnnl-slot, article .math'
-    )
-    for tag in document.select(kept):
+    document = copy.copy(html(site, page))  # to be taken apart
+    for tag in document.select(
+        'script, style, noscript, pre, code, .math, .dnnl-slot, [lang="en"]'
+    ):
         tag.decompose()
     texts = [
         tag[name]

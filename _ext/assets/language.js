@@ -33,4 +33,5 @@
   // What the reader chose counts, else the first language of the browser that the book speaks.
   const wanted = remembered() ?? navigator.languages.find((language) => /^(zh|en)\b/i.test(language));
   offer.hidden = !wanted || wanted.slice(0, 2).toLowerCase() === here.slice(0, 2);
+  link.dataset.ready = "";
 })();
