@@ -170,7 +170,7 @@ def violations(reader: Reader) -> object:
     reader.page.add_script_tag(path=str(AXE_FILE_PATH))
     return reader.all(
         "axe.run({ resultTypes: ['violations'], preload: false }).then(r => r.violations.map("
-        "v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200)]))"
+        "v => [v.id, v.nodes.length, String(v.nodes[0].target), v.nodes[0].html.slice(0, 200)]))"
     )
 
 

@@ -3,7 +3,7 @@
   "use strict";
   function mark() {
     for (const formula of document.querySelectorAll("mjx-container")) {
-      if (formula.scrollWidth > formula.clientWidth + 1) formula.tabIndex = 0;
+      if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
       else formula.removeAttribute("tabindex");
     }
   }
