@@ -167,6 +167,10 @@ def violations(reader: Reader) -> object:
 
     (It would fetch the style sheets once more, which file:// forbids, for a rule on orientation.)
     """
+    # All of the page, what is out of sight too.
+    reader.page.add_style_tag(content="article section { content-visibility: visible !important }")
+    reader.page.evaluate("document.fonts.ready")
+    reader.page.wait_for_timeout(200)
     reader.page.add_script_tag(path=str(AXE_FILE_PATH))
     return reader.all(
         "axe.run({ resultTypes: ['violations'], preload: false }).then(r => r.violations.map("

@@ -1,19 +1,21 @@
 /* A formula that is wider than its line scrolls, and must then be reached by keyboard too. */
 (() => {
   "use strict";
+  const article = document.querySelector("article");
+  if (!article) return;
+
   function mark() {
-    for (const formula of document.querySelectorAll("mjx-container")) {
+    for (const formula of article.querySelectorAll("mjx-container")) {
+      // (what is out of sight is not laid out yet, and not for this)
+      if (formula.checkVisibility?.({ contentVisibilityAuto: true }) === false) continue;
       if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
       else formula.removeAttribute("tabindex");
     }
   }
 
-  // (MathJax may come before or after this script; its page is set when the promise is kept)
-  const started = () => window.MathJax?.startup?.promise?.then(() => {
-    mark();
-    addEventListener("resize", mark);
-    document.fonts.addEventListener("loadingdone", mark);
-  });
-  if (document.readyState === "complete") started();
-  else addEventListener("load", started);
+  // Whatever changes a formula's width changes the height of the article: MathJax, the reader's window.
+  // Or it is its font, or a part that comes into sight.
+  new ResizeObserver(mark).observe(article);
+  document.fonts.addEventListener("loadingdone", mark);
+  article.addEventListener("contentvisibilityautostatechange", mark);
 })();
