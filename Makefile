@@ -37,7 +37,7 @@ NBVAL := --nbval --dist loadfile chapters/en
 report = --junitxml=$(REPORTS)/$(1).xml
 
 .PHONY: help book site test lint types unit notebooks notebooks-gpu site-tests execute sync \
-  confirm-zh bench-site repository package clean
+  confirm-zh bench-site repository package bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -123,6 +123,9 @@ package:  ## the tests of the package alone, with the newest dependencies that i
 	@test -x $(VENV)-package/bin/python || $(PYTHON) -m venv $(VENV)-package
 	@$(VENV)-package/bin/python -m pip install -qq --progress-bar off --editable ".[test]"
 	@$(VENV)-package/bin/python -m pytest -W default $(wildcard tests/test_vit_*.py)
+
+bench: $(TEST_ENV)  ## time the model beside other libraries (BENCH=--quick: a rehearsal)
+	@python benchmarks/run.py $(BENCH)
 
 clean:  ## remove what was built (the environment stays)
 	@rm -rf _build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dnnl.models.vit.errors import (
@@ -18,7 +19,7 @@ from dnnl.models.vit.errors import (
     times,
     tracing,
 )
-from dnnl.models.vit.module import Module, token_parameter
+from dnnl.models.vit.module import Module, token_parameter, watched
 from dnnl.models.vit.patches import patchify
 from dnnl.models.vit.positions import interpolate_pos_embedding
 
@@ -103,6 +104,26 @@ class ViTLinearPatchEmbedding(_PatchEmbedding):
         return tokens
 
 
+class _PatchConv2d(nn.Conv2d):
+    """A convolution whose stride is its kernel; in bfloat16 on a CPU, computed as a linear map.
+
+    There the product of matrices takes about three quarters of the convolution's time, and in
+    float32 as long (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Turn images ``(B, C, H, W)`` into a grid of tokens ``(B, D, rows, columns)``."""
+        here = input.device.type == "cpu" and input.dtype == torch.bfloat16
+        wide = self.out_channels >= 128  # else cutting out the patches costs more than is saved
+        plain = input.is_contiguous() and self.weight.is_contiguous()  # channels_last: convolve
+        if not (here and wide and plain):
+            return super().forward(input)
+        patch = pair(self.kernel_size, "patch_size")
+        rows, columns = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
+        tokens = F.linear(patchify(input, patch), self.weight.flatten(1), self.bias)
+        return tokens.transpose(1, 2).reshape(input.shape[0], self.out_channels, rows, columns)
+
+
 class ViTConvPatchEmbedding(_PatchEmbedding):
     """Embed patches by a convolution whose stride is its kernel: the same map in one call.
 
@@ -121,7 +142,7 @@ class ViTConvPatchEmbedding(_PatchEmbedding):
         dynamic_image_size: bool = False,
     ) -> None:
         super().__init__(image_size, patch_size, in_channels, embed_dim, dynamic_image_size)
-        self.proj = nn.Conv2d(
+        self.proj = _PatchConv2d(
             in_channels, embed_dim, kernel_size=self.patch_size, stride=self.patch_size
         )
 
@@ -267,11 +288,15 @@ class ViTPositionalEmbedding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the table to tokens ``(B, num_prefix_tokens + N, D)``; the dtype stays theirs."""
+        return x + self.rows_for(x)
+
+    def rows_for(self, x: Tensor) -> Tensor:
+        """Return the table in the dtype of tokens ``(B, num_prefix_tokens + N, D)`` that fit it."""
         check_tokens(x, sizes(self.pos_embed)[2])
         expected, got = sizes(self.pos_embed)[1], sizes(x)[1]
         if got != expected:
             raise ShapeError(f"Expected sequence length {expected}, but got {got}.")
-        return x + self.pos_embed.to(x.dtype)
+        return self.pos_embed.to(x.dtype)
 
     def interpolate(self, old_grid_size: Size, new_grid_size: Size, **kwargs: Any) -> Tensor:
         """Return the table resized to another grid; the module itself keeps its own.
@@ -336,12 +361,32 @@ class ViTEmbedding(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
         tokens = self.add_cls_token(self.patch_embed(x))
+        unseen = self._unseen()
         if self.dynamic_image_size:
-            tokens = tokens + self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
+            table = self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
+            tokens = tokens.add_(table) if unseen else tokens + table
+        elif unseen:
+            tokens = tokens.add_(self.pos_embed.rows_for(tokens))
         else:
             tokens = self.pos_embed(tokens)
         out: Tensor = self.dropout(tokens)
         return out
+
+    def _unseen(self) -> bool:
+        """Tell whether the sum may overwrite the sequence that ``add_cls_token`` has just made.
+
+        It saves a tensor as large as the result, and a few per cent of the time. Gradients, hooks,
+        modules that somebody put in place of ours, and parameters that stand for something else
+        (under ``vmap``, say) would see it: then the sum is a new tensor.
+        """
+        token, positions = self.add_cls_token, self.pos_embed
+        return (
+            not (torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling())
+            and type(token) is ViTAddClassToken
+            and type(positions) is ViTPositionalEmbedding
+            and type(positions.pos_embed) is nn.Parameter
+            and not watched(token, positions)
+        )
 
     def interpolate_pos_embedding(
         self, old_grid_size: Size, new_grid_size: Size, **kwargs: Any

@@ -39,6 +39,13 @@ class Module(nn.Module):
         return {n for n, _ in self.named_parameters() if n.rpartition(".")[-1] in never}
 
 
+def watched(*modules: nn.Module) -> bool:
+    """Tell whether hooks, or a patched ``forward``, see what these modules take and return."""
+    return nn.modules.module._has_any_global_hook() or any(  # type: ignore[no-untyped-call]
+        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in modules
+    )
+
+
 def _tensors(module: nn.Module) -> list[Tensor]:
     return [*module.parameters(), *module.buffers()]
 

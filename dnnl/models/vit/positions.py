@@ -1,5 +1,9 @@
 """Tables of positions as pure functions: the fixed sin-cos tables, and the 2-D resize."""
 
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -19,6 +23,67 @@ _MODES = ("nearest", "nearest-exact", "area", "bilinear", "bicubic")
 _SMOOTH = ("bilinear", "bicubic")  # the modes for which align_corners and antialias mean something
 
 
+def _settings(mode: str, antialias: bool, align_corners: bool) -> Mapping[str, Any]:
+    return {"mode": mode, "antialias": antialias, "align_corners": align_corners}
+
+
+RESIZE_SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    "timm": _settings("bicubic", antialias=True, align_corners=False),
+    "hf-vit": _settings("bicubic", antialias=False, align_corners=False),
+    "dinov2": _settings("bicubic", antialias=False, align_corners=False),
+    "dinov2-registers": _settings("bicubic", antialias=True, align_corners=False),
+    "torchvision": _settings("bicubic", antialias=False, align_corners=True),
+    "jax": _settings("bilinear", antialias=False, align_corners=True),
+    "flexivit": _settings("bilinear", antialias=True, align_corners=False),
+    "siglip2": _settings("bilinear", antialias=True, align_corners=False),
+}
+"""How each library resizes a table: the keywords of :func:`interpolate_pos_embedding` by name.
+
+========================  =========================================================================
+``"timm"``                timm 1.0, ``layers/pos_embed.py``, ``resample_abs_pos_embed``
+``"hf-vit"``              transformers 5, ``models/vit/modeling_vit.py`` (DeiT, too),
+                          ``interpolate_pos_encoding``
+``"dinov2"``              transformers 5, ``models/dinov2/modeling_dinov2.py``, the same name
+``"dinov2-registers"``    transformers 5, ``models/dinov2_with_registers/``, the same name
+``"torchvision"``         torchvision 0.28, ``models/vision_transformer.py``,
+                          ``interpolate_embeddings``
+``"jax"``                 google-research/vision_transformer, ``vit_jax/checkpoint.py``:
+                          ``scipy.ndimage.zoom(order=1)``
+``"flexivit"``            google-research/big_vision, ``models/proj/flexi/vit.py``:
+                          ``jax.image.resize(method="linear")``, which widens its kernel by default
+``"siglip2"``             transformers 5, ``models/siglip2/modeling_siglip2.py``,
+                          ``resize_positional_embeddings`` (NaFlex)
+========================  =========================================================================
+
+The first release of DINOv2 (facebookresearch/dinov2, ``interpolate_offset=0.1``) resizes by a scale
+factor with a tenth of a cell added, which moves the places that it reads: no name stands for it.
+"""
+
+_P = ParamSpec("_P")
+
+
+def _like(resize: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
+    """Let the keyword ``like`` stand for the settings of a library."""
+
+    @functools.wraps(resize)
+    def named(*args: _P.args, **kwargs: _P.kwargs) -> Tensor:
+        like: Any = kwargs.get("like")
+        if like is None:
+            return resize(*args, **kwargs)
+        if like not in tuple(RESIZE_SETTINGS):
+            raise ValueError(
+                f"Expected like out of {', '.join(RESIZE_SETTINGS)}, but got {like!r}."
+            )
+        for name, value in RESIZE_SETTINGS[like].items():
+            # Here and not in the function, which cannot tell what was written from its defaults.
+            if kwargs.setdefault(name, value) != value:
+                raise ValueError(f"like={like!r} means {name}={value!r}, but got {kwargs[name]!r}.")
+        return resize(*args, **kwargs)
+
+    return named
+
+
+@_like
 def interpolate_pos_embedding(
     pos_embed: Tensor,
     old_grid_size: Size,
@@ -28,6 +93,7 @@ def interpolate_pos_embedding(
     mode: str = "bicubic",
     antialias: bool = False,
     align_corners: bool = False,
+    like: str | None = None,
 ) -> Tensor:
     """Resize a table of positions to another grid of patches.
 
@@ -46,6 +112,8 @@ def interpolate_pos_embedding(
         antialias: widen the kernel when the grid shrinks. (In torch it also changes the bicubic
             kernel when the grid grows: a = -0.5 in place of -0.75.)
         align_corners: let the centres of the corner cells coincide, rather than the cells' borders.
+        like: take these three from a library, so that a checkpoint gets the table that it would get
+            there: a name out of :data:`RESIZE_SETTINGS`, such as ``"timm"`` or ``"hf-vit"``.
 
     Returns:
         Tensor: a new table ``(1, num_prefix_tokens + new_rows * new_columns, D)`` of the same dtype
@@ -53,7 +121,8 @@ def interpolate_pos_embedding(
 
     Raises:
         ShapeError: if the table has another shape, or the old grid does not fit it.
-        ValueError: if the mode is unknown, or an option does not apply to it.
+        ValueError: if the mode or the library is unknown, an option does not apply to the mode, or
+            a keyword beside ``like`` contradicts it.
 
     Source: arXiv:2010.11929, section 3.2.
     """

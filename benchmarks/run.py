@@ -1,0 +1,403 @@
+"""Time the model beside other libraries, in one process, and write what came out.
+
+    make bench                          everything, on the CPU and on a GPU where there is one
+    make bench BENCH="--only resize"    one group
+    make bench BENCH=--quick            a rehearsal: tiny models, a few rounds
+
+All contestants of a case take turns, each round in another order, so that whatever else the machine
+does falls on all of them; the minimum over the rounds is compared. The results go to
+``results.json``, ``ratios.svg`` and, between two markers, ``README.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import itertools
+import json
+import os
+import platform
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import contestants
+import torch
+from torch import Tensor, nn
+
+import dnnl.models.vit as vit
+
+HERE = Path(__file__).resolve().parent
+FLOOR = "projection"
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+B16 = {"image_size": 224, "patch_size": 16, "embed_dim": 768, "num_heads": 12, "num_layers": 12}
+TINY = {"image_size": 32, "patch_size": 16, "embed_dim": 32, "num_heads": 2, "num_layers": 1}
+
+Times = dict[str, list[float]]
+Case = dict[str, Any]
+
+
+class Bench:
+    """How long to measure, on what, and what has been measured so far."""
+
+    def __init__(self, device: str, quick: bool, seconds: float) -> None:
+        self.device, self.quick, self.seconds = device, quick, seconds
+        self.size = TINY if quick else B16
+        self.cases: list[Case] = []
+
+    def measure(self, runs: dict[str, Callable[[], Any]], seconds: float | None = None) -> Times:
+        """Return the seconds of every round of every contestant."""
+        for run in runs.values():
+            run(), run()  # memory, caches, compilers
+        times: Times = {name: [] for name in runs}
+        names, least = list(runs), 2 if self.quick else 9
+        end = time.perf_counter() + (self.seconds if seconds is None else seconds)
+        for round_ in itertools.count():
+            if round_ >= least and (self.quick or time.perf_counter() > end):
+                return times
+            first = round_ % len(names)
+            for name in names[first:] + names[:first]:
+                start = time.perf_counter()
+                runs[name]()
+                if self.device == "cuda":
+                    torch.cuda.synchronize()
+                times[name].append(time.perf_counter() - start)
+
+    def add(self, group: str, name: str, dtype: str, times: Times) -> None:
+        """Keep a case: minimum and median in ms, and our minimum over the others'."""
+        case: Case = {"group": group, "name": name, "dtype": dtype, "device": self.device}
+        case["rounds"] = len(times["dnnl"])
+        case["ms"] = {who: [1e3 * min(t), 1e3 * statistics.median(t)] for who, t in times.items()}
+        low = {who: minimum for who, (minimum, _) in case["ms"].items()}
+        others = {who: t for who, t in low.items() if who != "dnnl" and not who.startswith(FLOOR)}
+        if others:
+            case["best"] = min(others, key=lambda who: others[who])
+            case["ratio"] = low["dnnl"] / others[case["best"]]
+        if floors := [t for who, t in low.items() if who.startswith(FLOOR)]:
+            case["over_floor"] = low["dnnl"] / min(floors)
+        self.cases.append(case)
+        shown = " ".join(f"{who} {t:.3g}" for who, t in low.items())
+        print(f"{line(case)}  ms: {shown}", flush=True)
+
+
+def line(case: Case) -> str:
+    ratio = f"{case['ratio']:.2f} x {case['best']}" if "ratio" in case else "no peer"
+    floor = f", {case['over_floor']:.2f} x {FLOOR}" if "over_floor" in case else ""
+    return (
+        f"{case['device']:4} {case['group']:10} {case['name']:34} {case['dtype']:8} {ratio}{floor}"
+    )
+
+
+# ---- the groups ---------------------------------------------------------------------------------
+
+
+def _step(module: nn.Module, x: Tensor, backward: bool) -> Callable[[], Any]:
+    def run() -> None:
+        if not backward:
+            with torch.inference_mode():
+                module(x)
+            return
+        module.zero_grad(set_to_none=True)
+        module(x).sum().backward()
+
+    return run
+
+
+def embedding(bench: Bench) -> None:
+    """The input module: forward, forward + backward, eager and compiled."""
+    sides = (224, 384) if not bench.quick else (32,)
+    for side, (name, dtype) in itertools.product(sides, DTYPES.items()):
+        size = {**bench.size, "image_size": side}
+        modules = contestants.embeddings(size)
+        patch = size["patch_size"]
+        modules[FLOOR] = nn.Conv2d(3, size["embed_dim"], patch, stride=patch)
+        modules[FLOOR + ", cut"] = contestants.CutPatches(size)
+        for module in modules.values():
+            module.to(bench.device, dtype)
+        batches = (1, 8, 32) if side == 224 else (1, 8) if side == 384 else (2,)
+        for batch, backward in itertools.product(batches, (False, True)):
+            x = torch.randn(batch, 3, side, side).to(bench.device, dtype)
+            patches = vit.patchify(x, patch)
+            inputs = {who: patches if who.endswith("cut") else x for who in modules}
+            kind = "forward + backward" if backward else "forward"
+            runs = {who: _step(m, inputs[who], backward) for who, m in modules.items()}
+            bench.add("embedding", f"{kind}, {side}, B={batch}", name, bench.measure(runs))
+            if batch == batches[min(1, len(batches) - 1)] and side == sides[0]:
+                times = _compiled(bench, modules, inputs, backward)
+                bench.add("compiled", f"{kind}, {side}, B={batch}", name, times)
+
+
+def _compiled(bench: Bench, modules: Any, inputs: Any, backward: bool) -> Times:
+    torch.compiler.reset()
+    backend = "eager" if bench.quick else "inductor"  # no compiler for a rehearsal
+    runs = {}
+    for who, module in modules.items():
+        runs[who] = _step(torch.compile(module, backend=backend), inputs[who], backward)
+    return bench.measure(runs)
+
+
+def resize(bench: Bench) -> None:
+    """The table of positions from one grid to another, by each library's settings."""
+    grid, news, dim = (14, (24, 7), 768) if not bench.quick else (4, (6,), 32)
+    for new, (name, dtype) in itertools.product(news, DTYPES.items()):
+        for like, runs in contestants.resizes(grid, new, dim, dtype, bench.device).items():
+            with torch.inference_mode():
+                times = bench.measure(runs)
+            bench.add("resize", f"{grid}x{grid} to {new}x{new}, like {like}", name, times)
+
+
+def other_size(bench: Bench) -> None:
+    """Images of another size than the table: ours remembers the resized table."""
+    batches = (1, 8) if not bench.quick else (1,)
+    side = 2 * bench.size["image_size"] - 4 * bench.size["patch_size"]  # 224: 384
+    side = side if side > 0 else 3 * bench.size["patch_size"]
+    for name, dtype in DTYPES.items():
+        modules = contestants.embeddings(bench.size, dynamic=True)
+        for batch in batches:
+            x = torch.randn(batch, 3, side, side).to(bench.device, dtype)
+            runs = {
+                who: _step(m.to(bench.device, dtype).eval(), x, False) for who, m in modules.items()
+            }
+            times = bench.measure(runs)
+            bench.add("other size", f"{bench.size['image_size']} on {side}, B={batch}", name, times)
+
+
+def classifier(bench: Bench) -> None:
+    """The whole classifier, forward."""
+    for name, dtype in DTYPES.items():
+        models = contestants.classifiers(bench.size)
+        side = bench.size["image_size"]
+        x = torch.randn(1, 3, side, side).to(bench.device, dtype)
+        runs = {who: _step(m.to(bench.device, dtype).eval(), x, False) for who, m in models.items()}
+        bench.add("classifier", f"forward, {side}, B=1", name, bench.measure(runs))
+
+
+def growth(bench: Bench) -> None:
+    """The input module as the number of patches grows."""
+    for side in (112, 224, 448, 896) if not bench.quick else (32, 64):
+        size = {**bench.size, "image_size": side}
+        x = torch.randn(1, 3, side, side).to(bench.device)
+        modules = contestants.embeddings(size)
+        runs = {who: _step(m.to(bench.device), x, False) for who, m in modules.items()}
+        patches = (side // size["patch_size"]) ** 2
+        bench.add("growth", f"N={patches}, B=1", "float32", bench.measure(runs, bench.seconds / 2))
+
+
+def load(bench: Bench) -> None:
+    """A checkpoint in timm's layout from the disk: seconds, and memory beyond the imports."""
+    if bench.device != "cpu" or contestants.library("timm") is None:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        times: Times = {"dnnl": [], "timm": []}
+        memory: Times = {"dnnl": [], "timm": []}
+        argument = json.dumps({**bench.size, "folder": folder})
+        subprocess.run([sys.executable, HERE / "load.py", "write", argument], check=True)
+        for _, who in itertools.product(range(1 if bench.quick else 4), times):
+            command = [sys.executable, HERE / "load.py", who, argument]
+            done = subprocess.run(command, check=True, capture_output=True, text=True)
+            seconds, peak = json.loads(done.stdout.splitlines()[-1])
+            times[who].append(seconds)
+            memory[who].append(peak)
+    bench.add("load", "seconds", "float32", times)
+    bench.cases[-1]["peak_MB"] = {who: min(peaks) for who, peaks in memory.items()}
+    print("     peak memory, MB:", bench.cases[-1]["peak_MB"], flush=True)
+
+
+GROUPS = {
+    "embedding": embedding,
+    "resize": resize,
+    "other size": other_size,
+    "classifier": classifier,
+    "growth": growth,
+    "load": load,
+}
+
+
+# ---- what came out ------------------------------------------------------------------------------
+
+
+def facts(threads: int) -> dict[str, Any]:
+    cpu = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        if found := re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text()):
+            cpu = found[1]
+    found_versions = {}
+    for name in ("torch", "timm", "transformers", "torchvision", "vit-pytorch"):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found_versions[name] = metadata.version(name)
+    return {
+        "cpu": cpu,
+        "instructions": torch.backends.cpu.get_cpu_capability(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "threads": threads,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "versions": found_versions,
+    }
+
+
+def goals(cases: list[Case]) -> list[dict[str, Any]]:
+    """What we want to be true on a CPU, and the worst case of each."""
+    mine = [c for c in cases if c["device"] == "cpu" and "ratio" in c]
+
+    def forward(dtype: str) -> list[Case]:
+        return [
+            c
+            for c in mine
+            if (c["group"], c["dtype"]) == ("embedding", dtype)
+            and re.fullmatch(r"forward, 224, B=(8|32)", c["name"])
+        ]
+
+    wanted = [
+        (
+            "float32, 224, B = 8 and 32, forward, to the best peer",
+            forward("float32"),
+            "ratio",
+            0.88,
+        ),
+        ("the same, to the bare projection", forward("float32"), "over_floor", 1.15),
+        (
+            "bfloat16, 224, B = 8 and 32, forward, to the best peer",
+            forward("bfloat16"),
+            "ratio",
+            0.9,
+        ),
+        ("resize", [c for c in mine if c["group"] == "resize"], "ratio", 1.0),
+        ("every case", mine, "ratio", 1.05),
+    ]
+    return [
+        {
+            "goal": text,
+            "at_most": most,
+            "worst": worst[key],
+            "case": line(worst),
+            "met": worst[key] <= most,
+        }
+        for text, found, key, most in wanted
+        if found and (worst := max(found, key=lambda c: c[key]))
+    ]
+
+
+def table(result: dict[str, Any]) -> Iterator[str]:
+    """Write the results as Markdown, with nothing that another run on this machine must change."""
+    f = result["facts"]
+    versions = ", ".join(f"{name} {version}" for name, version in f["versions"].items())
+    gpu = f"; GPU: {f['gpu']}" if f["gpu"] else ""
+    yield f"{f['cpu']} ({f['instructions']}), {f['cores']} cores, {f['threads']} threads{gpu}; "
+    yield f"{f['system']}, Python {f['python']}, {versions}."
+    yield f"Load average before and after: {result['load'][0]:.1f}, {result['load'][1]:.1f}."
+    for name, reason in result["absent"].items():
+        yield f"Not measured: {name} ({reason})."
+    yield ""
+    yield "| goal | at most | worst case | |\n|---|---|---|---|"
+    for goal in result["goals"]:
+        mark = "met" if goal["met"] else f"**over**: {' '.join(goal['case'].split())}"
+        yield f"| {goal['goal']} | {goal['at_most']:.2f} | {goal['worst']:.2f} | {mark} |"
+    yield ""
+    yield "| device | what | dtype | ours, ms | best peer, ms | ratio | over the projection |"
+    yield "|---|---|---|---|---|---|---|"
+    for c in result["cases"]:
+        ours, peer = c["ms"]["dnnl"], c["ms"].get(c.get("best"))
+        theirs = f"{c['best']} {peer[0]:.3g}" if peer else "none here"
+        ratio = f"{c['ratio']:.2f}" if peer else ""
+        floor = f"{c['over_floor']:.2f}" if "over_floor" in c else ""
+        what = f"{c['group']}: {c['name']}"
+        cells = (c["device"], what, c["dtype"], f"{ours[0]:.3g}", theirs, ratio, floor)
+        yield f"| {' | '.join(cells)} |"
+        if "peak_MB" in c:
+            peaks = ", ".join(f"{who} {mb:.0f}" for who, mb in c["peak_MB"].items())
+            yield f"| | {c['group']}: peak memory, MB: {peaks} | | | | | |"
+
+
+def draw(result: dict[str, Any], path: Path) -> None:
+    """Draw every contestant's time over that of the best peer; the axis ends at 2."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    cases = [c for c in result["cases"] if "ratio" in c]
+    if not cases:
+        return
+    grey = "#808080"
+    style = {"svg.hashsalt": "dnnl", "svg.fonttype": "none", "font.size": 8, "text.color": grey}
+    style |= {f"{part}color": grey for part in ("xtick.", "ytick.", "axes.edge", "axes.label")}
+    with plt.rc_context(style):
+        figure, axes = plt.subplots(figsize=(7, 0.6 + 0.17 * len(cases)), layout="constrained")
+        for y, c in enumerate(cases):
+            best = c["ms"][c["best"]][0]
+            for who, (low, _) in c["ms"].items():
+                if who == "dnnl" or who.startswith(FLOOR):
+                    continue
+                axes.plot(min(low / best, 2), y, "o", color=grey, markersize=3, alpha=0.6)
+            axes.plot(min(c["ratio"], 2), y, "D", color="#E69F00", markersize=4.5)
+        axes.axvline(1, color=grey, linewidth=0.8)
+        labels = [f"{c['device']} {c['group']}: {c['name']}, {c['dtype']}" for c in cases]
+        axes.set(yticks=range(len(cases)), yticklabels=labels, xlim=(0.4, 2.05))
+        axes.set_xlabel(
+            "time over that of the best other library (diamond: dnnl; dots: the others)"
+        )
+        axes.invert_yaxis()
+        figure.savefig(path, transparent=True, metadata={"Date": None})
+        plt.close(figure)
+
+
+def write(result: dict[str, Any], out: Path) -> None:
+    """Write the numbers, the figure, and the tables in the README."""
+    (out / "results.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    draw(result, out / "ratios.svg")
+    text = (HERE / "README.md").read_text(encoding="utf-8")
+    head, rest = text.split("<!-- results -->")
+    _, tail = rest.split("<!-- end of results -->")
+    body = "\n".join(table(result))
+    text = f"{head}<!-- results -->\n{body}\n<!-- end of results -->{tail}"
+    (out / "README.md").write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> dict[str, Any]:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="tiny models and a few rounds")
+    parser.add_argument("--only", action="append", choices=GROUPS, help="a group; may be repeated")
+    parser.add_argument("--device", choices=("cpu", "cuda"), help="one device; otherwise all")
+    parser.add_argument("--seconds", type=float, default=5, help="of rounds, for each case")
+    parser.add_argument("--out", type=Path, help="a folder; otherwise this one, for a whole run")
+    options = parser.parse_args(arguments)
+    warnings.filterwarnings("ignore")  # how a library runs is its own affair
+    torch.manual_seed(0)
+
+    devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
+    before, cases = os.getloadavg()[0], list[Case]()
+    for device in [options.device] if options.device else devices:
+        bench = Bench(device, options.quick, options.seconds)
+        for name in options.only or GROUPS:
+            GROUPS[name](bench)
+        cases += bench.cases
+    result = {
+        "facts": facts(torch.get_num_threads()),
+        "load": [before, os.getloadavg()[0]],
+        "absent": contestants.absent,
+        "goals": goals(cases),
+        "cases": cases,
+    }
+    for goal in result["goals"]:
+        verdict = "met " if goal["met"] else "OVER"
+        print(f"{verdict} {goal['goal']}: {goal['worst']:.2f}, at most {goal['at_most']:.2f}")
+    whole = not (options.quick or options.only or options.device)
+    if out := options.out or (HERE if whole else None):
+        write(result, out)
+    return result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""The short cuts of the input module change its speed and nothing else."""
+
+import copy
+from unittest import mock
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import dnnl.models.vit as vit
+
+BF16 = torch.bfloat16
+NEAR = {"rtol": 2**-6, "atol": 2**-6}
+
+
+def patch_embedding(dtype=BF16, width=128, channels=3):
+    return vit.ViTConvPatchEmbedding((8, 12), (4, 2), channels, width).to(dtype)
+
+
+def convolution(module, x):
+    proj = module.proj
+    out = F.conv2d(x, proj.weight, proj.bias, stride=proj.kernel_size)
+    return out.flatten(2).transpose(1, 2)
+
+
+@pytest.fixture
+def products():
+    """Count the projections that are computed as a product of matrices."""
+    with mock.patch.object(F, "linear", wraps=F.linear) as counted:
+        yield counted
+
+
+# The projection is a product
+
+
+@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("channels", [1, 3, 5])
+def test_the_product_is_the_convolution(products, batch, channels):
+    module = patch_embedding(channels=channels)
+    x = torch.randn(batch, channels, 8, 12).to(BF16)
+    out = module(x)
+    assert products.call_count == 1
+    assert out.is_contiguous()  # rows of tokens: the next step need not turn them over
+    assert out.dtype == BF16
+    torch.testing.assert_close(out, convolution(module, x), **NEAR)
+    exact = module.double()
+    torch.testing.assert_close(out.double(), convolution(exact, x.double()), **NEAR)
+
+
+def test_the_product_has_the_gradients_of_the_convolution(products):
+    module = patch_embedding()
+    x = torch.randn(2, 3, 8, 12).to(BF16).requires_grad_()
+    weight = torch.randn(2, 12, 128).to(BF16)
+    wanted = [x, *module.parameters()]
+    ours = torch.autograd.grad((module(x) * weight).sum(), wanted)
+    assert products.call_count == 1
+    exact = copy.deepcopy(module).double()
+    x = x.detach().double().requires_grad_()
+    wanted = [x, *exact.parameters()]
+    theirs = torch.autograd.grad((convolution(exact, x) * weight.double()).sum(), wanted)
+    for a, b in zip(ours, theirs, strict=True):
+        assert (a.double() - b).norm() < 2**-7 * b.norm()
+
+
+@pytest.mark.parametrize("why", ["narrow", "float32", "float16", "images", "weights", "device"])
+def test_it_stays_a_convolution_where_that_is_no_slower(products, why):
+    dtype = {"float32": torch.float32, "float16": torch.float16}.get(why, BF16)
+    module = patch_embedding(dtype, 127 if why == "narrow" else 128)
+    x = torch.randn(2, 3, 8, 12).to(dtype)
+    if why == "images":
+        x = x.to(memory_format=torch.channels_last)
+    if why == "weights":
+        module.to(memory_format=torch.channels_last)
+    if why == "device":
+        module, x = module.to("meta"), x.to("meta")
+    out = module(x)
+    assert products.call_count == 0
+    if why != "device":
+        assert torch.equal(out, convolution(module, x))
+
+
+def test_it_is_a_convolution_to_everyone_else():
+    module = patch_embedding()
+    assert isinstance(module.proj, nn.Conv2d)
+    plain = nn.Conv2d(3, 128, (4, 2), stride=(4, 2), dtype=BF16)
+    plain.load_state_dict(module.proj.state_dict())
+    x, seen = torch.randn(2, 3, 8, 12).to(BF16), []
+    module.proj.register_forward_hook(lambda _module, _inputs, out: seen.append(out))
+    tokens = module(x)
+    assert seen[0].shape == (2, 128, 2, 6)
+    torch.testing.assert_close(seen[0], plain(x), **NEAR)
+    module.proj = plain
+    torch.testing.assert_close(module(x), tokens, **NEAR)
+
+
+def test_the_memory_format_of_the_weights_is_the_users_and_outlives_a_load():
+    module = vit.ViTEmbedding(16, 4, 3, 128).to(BF16, memory_format=torch.channels_last)
+    other = vit.ViTEmbedding(16, 4, 3, 128).to(BF16)
+    module.load_state_dict(other.state_dict())
+    weight = module.patch_embed.proj.weight
+    assert weight.is_contiguous(memory_format=torch.channels_last)
+    assert not weight.is_contiguous()
+    assert copy.deepcopy(module).patch_embed.proj.weight.stride() == weight.stride()
+    x = torch.randn(2, 3, 16, 16).to(BF16)
+    torch.testing.assert_close(module(x), other(x), **NEAR)
+    torch.testing.assert_close(module(x.to(memory_format=torch.channels_last)), other(x), **NEAR)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("graph", [False, True])
+def test_recorded_and_compiled_the_product_follows_the_batch(graph):
+    module = vit.ViTEmbedding(16, 4, 3, 128).to(BF16).eval()
+    x = torch.randn(3, 3, 16, 16).to(BF16)
+    with torch.set_grad_enabled(graph):
+        want = module(x)
+        traced = torch.jit.trace(module, x[:2])
+        torch.testing.assert_close(traced(x), want)
+        torch.testing.assert_close(
+            torch.compile(module, fullgraph=True, backend="aot_eager")(x), want
+        )
+        program = torch.export.export(
+            module, (x[:2],), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},)
+        )
+        torch.testing.assert_close(program.module()(x), want)
+
+
+# Without gradients the sum overwrites the sequence that nobody else holds
+
+
+@pytest.fixture
+def kept():
+    """Collect the sequences that a module overwrites."""
+    overwritten, plain = [], torch.Tensor.add_
+    with mock.patch.object(
+        torch.Tensor, "add_", lambda self, other: overwritten.append(self) or plain(self, other)
+    ):
+        yield overwritten
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("prefix", [0, 1, 3])
+def test_without_gradients_it_computes_the_same_and_touches_nothing_of_ours(
+    kept, prefix, mode, dynamic
+):
+    module = vit.ViTEmbedding(16, 4, 3, 8, num_prefix_tokens=prefix, dynamic_image_size=dynamic)
+    state = copy.deepcopy(module.eval().state_dict())
+    for size in [(16, 16), (8, 24)][: 1 + dynamic]:
+        x = torch.randn(2, 3, *size)
+        before = x.clone()
+        want = module(x).detach()
+        assert kept == []
+        with mode():
+            for _ in range(2):
+                assert torch.equal(module(x), want)
+        assert len(kept) == (2 if prefix else 0)
+        kept.clear()
+        assert torch.equal(x, before)
+    for name, value in module.state_dict().items():
+        assert torch.equal(value, state[name])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("where", ["add_cls_token", "pos_embed", "everywhere"])
+def test_a_hook_keeps_what_it_saw(kept, where, dynamic):
+    module = vit.ViTEmbedding(16, 4, 3, 8, dynamic_image_size=dynamic).eval()
+    x = torch.randn(2, 3, 16, 16)
+    want = module(x)
+    sequence = module.add_cls_token(module.patch_embed(x))
+    kept.clear()
+    seen = []
+
+    def keep(owner, inputs, out):
+        if owner in (module.add_cls_token, module.pos_embed):
+            seen.append((owner, inputs[0], out))
+
+    if where == "everywhere":
+        handle = nn.modules.module.register_module_forward_hook(keep)
+    else:
+        handle = getattr(module, where).register_forward_hook(keep)
+    with handle:
+        assert torch.equal(module(x), want)
+    assert kept == []
+    for owner, taken, given in seen:
+        if owner is module.add_cls_token:
+            assert torch.equal(given, sequence)
+        else:
+            assert torch.equal(taken, sequence)
+            assert torch.equal(given, want)
+    assert seen or (dynamic and where == "pos_embed")  # whose table is resized, not called
+    assert torch.equal(module(x), want)
+    assert len(kept) == 1  # the hook is gone
+
+
+@torch.no_grad()
+def test_a_module_in_place_of_ours_keeps_what_it_made(kept):
+    class Remembering(vit.ViTAddClassToken):
+        def forward(self, x):
+            self.made = super().forward(x)
+            return self.made
+
+    class Twice(vit.ViTPositionalEmbedding):
+        def forward(self, x):
+            return super().forward(x) + self.pos_embed
+
+    module, x = vit.ViTEmbedding(16, 4, 3, 8).eval(), torch.randn(2, 3, 16, 16)
+    table = module.pos_embed.pos_embed
+    sequence = module.add_cls_token(module.patch_embed(x))
+    for name, stand_in in {"add_cls_token": Remembering(8), "pos_embed": Twice(8, 16)}.items():
+        changed = copy.deepcopy(module)
+        stand_in.load_state_dict(getattr(module, name).state_dict())
+        setattr(changed, name, stand_in)
+        times = 2 if name == "pos_embed" else 1
+        torch.testing.assert_close(changed(x), sequence + times * table)
+        if name == "add_cls_token":
+            assert torch.equal(stand_in.made, sequence)
+    patched = copy.deepcopy(module)
+    made = []
+    plain = patched.add_cls_token.forward
+    patched.add_cls_token.forward = lambda tokens: made.append(plain(tokens)) or made[-1]
+    assert torch.equal(patched(x), sequence + table)
+    assert torch.equal(made[0], sequence)
+    assert kept == []
+
+
+@torch.no_grad()
+def test_a_table_of_another_length_is_refused_still():
+    module = vit.ViTEmbedding(16, 4, 3, 8).eval()
+    module.pos_embed.pos_embed = nn.Parameter(torch.zeros(1, 1, 8))  # it would broadcast
+    with pytest.raises(vit.ShapeError, match="sequence length 1, but got 17"):
+        module(torch.randn(2, 3, 16, 16))
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("names", [("pos_embed.pos_embed",), None], ids=["table", "all"])
+def test_many_tables_or_many_modules_at_once(names):
+    """`vmap` over parameters: an ensemble, or candidates for a table."""
+    module, x = vit.ViTEmbedding(16, 4, 3, 8).eval(), torch.randn(2, 3, 16, 16)
+    state = dict(module.named_parameters())
+    many = {n: torch.randn(3, *state[n].shape) for n in names or state}
+    run = torch.vmap(lambda parameters: torch.func.functional_call(module, parameters, (x,)))
+    for out, index in zip(run(many), range(3), strict=True):
+        alone = {n: p[index] for n, p in many.items()}
+        torch.testing.assert_close(
+            out, torch.func.functional_call(module, alone, (x,)), rtol=1e-4, atol=1e-4
+        )
