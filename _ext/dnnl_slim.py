@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import logging
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ IMAGE = re.compile(r'<img\b[^>]*\bsrc="([^"]+)"[^>]*?(/?)>')
 # Joined into one script, in this order.
 JOINED = (
     "doctools.js",
+    "translations.js",  # of these scripts' own words, in the Chinese edition
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
@@ -33,6 +35,8 @@ JOINED = (
     "togglebutton.js",
     "scripts/bootstrap.js",
     "scripts/pydata-sphinx-theme.js",
+    "formulas.js",
+    "language.js",
 )
 # The settings of these scripts: so small that they go into the page.
 SETTINGS = "documentation_options.js"
@@ -199,6 +203,7 @@ def _icons(css: str, static: Path) -> str:
 
 def _subset(path: Path, codes: set[int]) -> str:
     """Return the glyphs of a font at some code points, as a WOFF file in base64."""
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells every step
     font = TTFont(path)
     options = subset.Options(hinting=False, layout_features=[], name_IDs=[], drop_tables=["FFTM"])
     cutter = subset.Subsetter(options)
