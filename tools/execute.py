@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import os
 import sys
 import zlib
 from concurrent.futures import ThreadPoolExecutor

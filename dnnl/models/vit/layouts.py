@@ -3,8 +3,8 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,16 +32,16 @@ class Layout:
             one parameter; ``*`` a factor of what the layer before it returns (layer scale).
         ignored: names that play no part in the output.
         norm_eps: the library's epsilon, which no tensor says.
-        resize: how the library itself resizes a table of positions.
+        like: the name of its settings in :data:`RESIZE_SETTINGS`.
         convert: turns a parameter of the library into torch's shape.
     """
 
     name: str
     marker: str
     rules: Mapping[str, str]
+    like: str
     ignored: str = "(?!)"
     norm_eps: float = 1e-6
-    resize: Mapping[str, Any] = field(default_factory=dict)
     convert: Callable[[str, Tensor], Tensor] = lambda _, tensor: tensor
 
     def assign(self, names: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
@@ -85,7 +85,7 @@ TIMM = Layout(
         r"norm\.(weight|bias)": r"backbone.encoder.norm.\1",
         r"(fc_norm|head|head_dist)\.(weight|bias)": r"head.\1.\2",
     },
-    resize={"mode": "bicubic", "antialias": True},
+    like="timm",
 )
 
 # The names on disk, and those that transformers 5 keeps in memory.
@@ -117,7 +117,7 @@ TRANSFORMERS = Layout(
     # The pooler reads the output of the backbone; the mask token replaces patches in pre-training.
     ignored=_HF + r"(?:pooler\.dense\.(?:weight|bias)|embeddings\.mask_token)",
     norm_eps=1e-12,
-    resize={"mode": "bicubic"},
+    like="hf-vit",
 )
 
 TORCHVISION = Layout(
@@ -140,7 +140,7 @@ TORCHVISION = Layout(
         r"encoder\.ln\.(weight|bias)": r"backbone.encoder.norm.\1",
         r"heads\.head\.(weight|bias)": r"head.head.\1",
     },
-    resize={"mode": "bicubic", "align_corners": True},
+    like="torchvision",
 )
 
 
@@ -190,7 +190,7 @@ JAX = Layout(
         _JAX + "head/bias": "head.head.bias",
     },
     ignored="opt/(?!target/).*",  # what its optimiser remembers
-    resize={"mode": "bilinear", "align_corners": True},  # scipy.ndimage.zoom of order 1
+    like="jax",
     convert=_from_flax,
 )
 

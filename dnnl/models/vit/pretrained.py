@@ -232,7 +232,7 @@ def load_pretrained(
             if ours == TABLE:  # tokens without a row get one of zeros: the same sum
                 value = F.pad(as_table(value, table), (0, 0, prefix - rows_of_prefix, 0))
                 value = interpolate_pos_embedding(
-                    value, old_grid, grid, num_prefix_tokens=prefix, **parameters.layout.resize
+                    value, old_grid, grid, num_prefix_tokens=prefix, like=parameters.layout.like
                 )
             parameters.check(ours, value, like)
             # A copy: no view of a file or of the caller's tensor; and in the model's memory format.
