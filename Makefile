@@ -18,6 +18,7 @@ SITE := _build/html
 REPORTS := _build/reports
 NB ?=
 URL ?=
+PAGES ?=
 
 # The environment's own programs first, in every recipe.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
@@ -30,11 +31,13 @@ TEST_ENV := $(VENV)/.test-$(call checksum,requirements.txt requirements-test.txt
 
 # Two workers, one core each: more threads than cores would only wait for one another.
 PYTEST := OMP_NUM_THREADS=1 python -m pytest -n 2
-NBVAL := --nbval --dist loadfile chapters
+# Cells and outputs of the Chinese edition are those of the English one, byte for byte
+# (tests/test_editions.py): what runs here proves both.
+NBVAL := --nbval --dist loadfile chapters/en
 report = --junitxml=$(REPORTS)/$(1).xml
 
-.PHONY: help book site test lint types unit notebooks notebooks-gpu site-tests execute repository \
-  package bench clean
+.PHONY: help book site test lint types unit notebooks notebooks-gpu site-tests execute sync \
+  confirm-zh bench-site repository package bench clean
 
 help:  ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -68,15 +71,19 @@ book: $(BOOK_ENV)  ## build the site
 	@$(MAKE) site
 	@echo "$(abspath $(SITE))/index.html"
 
-# From nothing each time: a page that is not rebuilt does not repeat its warning, a page that was
-# taken out stays, and the build takes seconds.
 site: $(BOOK_ENV)
-	@rm -rf $(SITE)
-	@jupyter-book build . --all -W -n --keep-going -q
+	@python tools/book.py
 
 execute: $(BOOK_ENV)  ## run the notebooks and store their outputs (NB=chapters/en/06_order.ipynb: one)
 	@python tools/execute.py $(NB)
+	@python tools/editions.py sync
 	@python tools/picture.py
+
+sync: $(BOOK_ENV)  ## bring code, outputs and glossary of the Chinese edition up to date
+	@python tools/editions.py sync
+
+confirm-zh: $(BOOK_ENV)  ## record that the Chinese text fits the English (PAGES="06_order README": some)
+	@python tools/editions.py confirm $(PAGES)
 
 repository: $(BOOK_ENV)  ## put the repository's address everywhere (URL=https://github.com/owner/name)
 	@python tools/repository.py "$(URL)"

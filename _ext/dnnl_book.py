@@ -16,6 +16,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+import dnnl_editions
 import dnnl_slim
 import dnnl_widgets
 from docutils import nodes
@@ -36,6 +37,15 @@ MATHJAX = (
 MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
+# Lets formulas that scroll be reached by keyboard.
+FORMULAS = "formulas.js"
+
+# What the picture beside a link to a page shows.
+PICTURE = {
+    "en": "A photograph in patches, a sequence, and the similarity of positions",
+    "zh": "切成图像块的照片、token 序列，以及位置之间的相似度",
+}
+
 # The icons come from the style sheet and its fonts; the script would draw them once more.
 ICON_SCRIPT = re.compile(r'\s*<script[^>]*src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
 # In the article: the launcher's settings. In the theme's scripts: what they did, for the console.
@@ -45,6 +55,8 @@ LAUNCHER = re.compile(
 )
 # The sidebar, whose logo would lie outside every landmark of the page.
 SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
+# It would be read in place of the words in the summary, which say what is hidden.
+NAMELESS = '<summary aria-label="Toggle hidden content">'
 LOG = re.compile(r"\bconsole\.log\(")
 TALKATIVE = (
     "search.html",
@@ -91,19 +103,19 @@ def describe(
         "og:type": "article",
         "og:title": next(doctree.findall(nodes.title)).astext(),
         "og:description": text,
-        "og:image": f"{_address(app)}/_static/pipeline.png",
-        "og:image:alt": "An image, its patches, its tokens, the class token, the positions",
+        "og:image": f"{dnnl_editions.address(app)}/_static/cover.png",
+        "og:image:alt": PICTURE[app.config.dnnl_edition or "en"],
     }
     tags = [f'<meta name="description" content="{escape(text)}">']
     tags += [f'<meta property="{k}" content="{escape(v)}">' for k, v in properties.items()]
     context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
 
 
-def _address(app: Sphinx) -> str:
-    """Return where GitHub Pages serves the book: a preview needs an absolute address."""
-    url = app.config.html_theme_options["repository_url"]
-    owner, name = url.removeprefix("https://github.com/").split("/")
-    return f"https://{owner.lower()}.github.io/{name}"
+def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
+    """Give a paragraph that is all emphasis, a caption, a class that the style sheet can name."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if len(paragraph) == 1 and isinstance(paragraph[0], nodes.emphasis):
+            paragraph["classes"].append("dnnl-caption")
 
 
 def _mathjax_folder() -> Path:
@@ -138,9 +150,11 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     static = site / "_static"
     copy_mathjax(static / "mathjax")
     dnnl_widgets.copy(static)
+    shutil.copyfile(dnnl_widgets.ASSETS / FORMULAS, static / FORMULAS)
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
+        rewrite(page, lambda text: text.replace(NAMELESS, "<summary>"))
         rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
     for script in TALKATIVE:
         rewrite(site / script, lambda text: LOG.sub("void(", text))
@@ -152,7 +166,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
+    app.add_js_file(FORMULAS)
     app.connect("config-inited", configure)
+    app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after those who add
     app.connect("html-page-context", dnnl_widgets.show, priority=910)
     app.connect("html-page-context", describe)

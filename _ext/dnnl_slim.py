@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
+import logging
 import re
 from pathlib import Path
 from urllib.parse import unquote
@@ -26,6 +27,7 @@ IMAGE = re.compile(r'<img\b[^>]*\bsrc="([^"]+)"[^>]*?(/?)>')
 # Joined into one script, in this order.
 JOINED = (
     "doctools.js",
+    "translations.js",  # of these scripts' own words, in the Chinese edition
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
@@ -33,6 +35,8 @@ JOINED = (
     "togglebutton.js",
     "scripts/bootstrap.js",
     "scripts/pydata-sphinx-theme.js",
+    "formulas.js",
+    "language.js",
 )
 # The settings of these scripts: so small that they go into the page.
 SETTINGS = "documentation_options.js"
@@ -51,8 +55,8 @@ AT_ONCE = AUTOMATIC.replace(
     '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 )
 
-# What is out of sight is not laid out before it comes near. In the page and not in the style sheet, since
-# browsers lay a page out once before that has come.
+# What is out of sight is not laid out before it comes near. In the page and not in the style
+# sheet, since browsers lay a page out once before that has come.
 UNSEEN = (
     "<style>@media screen { article.bd-article > section > section"
     " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>"
@@ -117,8 +121,8 @@ def _styles(
         (static / sheets[names]).write_text(joined, encoding="utf-8")
     # The last thing in the head: scripts that stand after a style sheet wait for it, and with them
     # all the text below.
-    link = f'  {UNSEEN}\n  <link rel="stylesheet" href="{root}_static/{sheets[names]}" />\n  </head>'
-    return STYLE.sub("", text).replace("</head>", link, 1)
+    link = f'<link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
+    return STYLE.sub("", text).replace("</head>", f"  {UNSEEN}\n  {link}\n  </head>", 1)
 
 
 def _sheet(static: Path, name: str) -> str:
@@ -199,6 +203,7 @@ def _icons(css: str, static: Path) -> str:
 
 def _subset(path: Path, codes: set[int]) -> str:
     """Return the glyphs of a font at some code points, as a WOFF file in base64."""
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells every step
     font = TTFont(path)
     options = subset.Options(hinting=False, layout_features=[], name_IDs=[], drop_tables=["FFTM"])
     cutter = subset.Subsetter(options)
@@ -237,8 +242,8 @@ def _scripts(text: str, page: Path, root: str, static: Path) -> str:
 
     text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
     if EXPLORERS in text:
-        # The theme's scripts and MathJax run after the explorers, whose loader starts them. (Preloaded,
-        # they would be parsed meanwhile, and take the processor from the explorers.)
+        # The theme's scripts and MathJax run after the explorers, whose loader starts them.
+        # (Preloaded, they would be parsed meanwhile, and take the processor from the explorers.)
         text = LATER.sub(r'\1<script data-later="\2"></script>', text)
     return text
 

@@ -35,8 +35,9 @@ def site() -> Path:
         pytest.fail("there is no built book: run `make book` first")
     sources = [
         path
-        for pattern in ("_*.yml", "_ext/*.py", "_ext/assets/*", "_static/*", "chapters/*/*.ipynb")
+        for pattern in ("_*.yml", "_ext/**/*", "_static/*", "chapters/terms.json", "chapters/*/*")
         for path in ROOT.glob(pattern)
+        if path.is_file() and path.suffix != ".pyc" and path.name != "confirmed.json"
     ]
     newest = max(sources, key=lambda path: path.stat().st_mtime)
     if newest.stat().st_mtime > max(page.stat().st_mtime for page in pages):

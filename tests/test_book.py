@@ -2,28 +2,47 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import sys
 from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import nbformat
 import pytest
-import yaml
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, NavigableString
 
 pytestmark = pytest.mark.book
 
 ROOT = Path(__file__).resolve().parent.parent
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-CONFIG = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
-CHAPTERS = [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
-PAGES = [*CHAPTERS, "genindex", "search"]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import book  # noqa: E402
+
+# Where each page lies in the site, such as zh/chapters/zh/06_order, and its edition's settings.
+ROOTS = {edition: "" if edition == "en" else f"{edition}/" for edition in book.EDITIONS}
+CONFIG = {edition: book.config(edition) for edition in book.EDITIONS}
+LANGUAGE = {"en": "en", "zh": "zh-CN"}
+CHAPTERS = [root + page for edition, root in ROOTS.items() for page in book.pages(edition)]
+PAGES = [*CHAPTERS, *(root + page for root in ROOTS.values() for page in ("genindex", "search"))]
+NOTEBOOKS = [page for page in CHAPTERS if not page.endswith("/glossary")]
 WIDGET = "application/vnd.jupyter.widget"
 
 every_page = pytest.mark.parametrize("page", PAGES)
 every_chapter = pytest.mark.parametrize("page", CHAPTERS)
+every_notebook = pytest.mark.parametrize("page", NOTEBOOKS)
+
+
+def edition(page: str) -> str:
+    return "zh" if page.startswith("zh/") else "en"
+
+
+def source(page: str) -> Path:
+    """Return the file that a page was made from."""
+    name = ROOT / page.removeprefix(ROOTS[edition(page)])
+    return next(path for end in (".ipynb", ".md") if (path := Path(f"{name}{end}")).is_file())
 
 
 @cache
@@ -35,11 +54,11 @@ def html(site: Path, page: str) -> BeautifulSoup:
     return soup(site / f"{page}.html")
 
 
-def test_the_first_page_leads_to_the_chapter(site: Path) -> None:
-    refresh = soup(site / "index.html").find(
-        "meta", attrs={"http-equiv": re.compile("refresh", re.I)}
-    )
-    assert refresh["content"].endswith(f"url={TOC['root']}.html")
+@pytest.mark.parametrize("language", book.EDITIONS)
+def test_the_first_page_leads_to_the_chapter(site: Path, language: str) -> None:
+    first = soup(site / ROOTS[language] / "index.html")
+    refresh = first.find("meta", attrs={"http-equiv": re.compile("refresh", re.I)})
+    assert refresh["content"].endswith(f"url={book.pages(language)[0]}.html")
 
 
 @every_page
@@ -47,7 +66,9 @@ def test_nothing_is_loaded_from_elsewhere(site: Path, page: str) -> None:
     document = html(site, page)
     loaded = [tag.get("src") for tag in document.find_all(src=True)]
     loaded += [
-        tag["href"] for tag in document.find_all("link", href=True) if "canonical" not in tag["rel"]
+        tag["href"]
+        for tag in document.find_all("link", href=True)
+        if "alternate" not in tag["rel"]  # for search engines
     ]
     assert loaded
     for url in loaded:
@@ -76,27 +97,102 @@ def test_internal_links_lead_somewhere(site: Path, page: str) -> None:
 
 
 @every_chapter
-def test_buttons_lead_to_the_notebook(site: Path, page: str) -> None:
-    repository, branch = CONFIG["repository"]["url"], CONFIG["repository"]["branch"]
+def test_buttons_lead_to_the_source(site: Path, page: str) -> None:
+    settings = CONFIG[edition(page)]["repository"]
+    repository, branch = settings["url"], settings["branch"]
     slug = repository.removeprefix("https://github.com/")
     links = {anchor["href"] for anchor in html(site, page).find_all("a", href=True)}
-    assert (ROOT / f"{page}.ipynb").is_file()
-    assert f"https://colab.research.google.com/github/{slug}/blob/{branch}/{page}.ipynb" in links
-    assert f"{repository}/edit/{branch}/{page}.ipynb" in links
+    file = source(page).relative_to(ROOT).as_posix()
+    assert f"/{edition(page)}/" in file
+    colab = f"https://colab.research.google.com/github/{slug}/blob/{branch}/{file}"
+    assert (colab in links) == (page in NOTEBOOKS)
+    assert f"{repository}/edit/{branch}/{file}" in links
     assert repository in links
 
 
+def markdown(page: str) -> str:
+    """Return the text that a page begins with."""
+    path = source(page)
+    if path.suffix == ".md":
+        return path.read_text(encoding="utf-8")
+    cells = nbformat.read(path, as_version=4).cells
+    return str(next(cell for cell in cells if cell.cell_type == "markdown").source)
+
+
 @every_chapter
-def test_a_page_has_the_title_of_its_notebook(site: Path, page: str) -> None:
-    cells = nbformat.read(ROOT / f"{page}.ipynb", as_version=4).cells
-    title = next(c for c in cells if c.cell_type == "markdown").source.splitlines()[0]
+def test_a_page_has_the_title_of_its_source(site: Path, page: str) -> None:
+    title = markdown(page).splitlines()[0]
     document = html(site, page)
     headings = document.find("article").find_all("h1")
     assert len(headings) == 1
     shown = headings[0].get_text().removesuffix("#").strip()
     assert re.sub(r"[\W_]", "", shown) == re.sub(r"[\W_]", "", title)
-    assert CONFIG["title"] in document.title.get_text()
-    assert document.html["lang"] == "en"
+    assert CONFIG[edition(page)]["title"] in document.title.get_text()
+
+
+@every_page
+def test_a_page_and_its_counterpart_lead_to_each_other(site: Path, page: str) -> None:
+    here = (site / f"{page}.html").resolve()
+    document, own = html(site, page), edition(page)
+    assert document.html["lang"] == LANGUAGE[own]
+    other = next(one for one in LANGUAGE if one != own)
+    (switch,) = document.select("a.dnnl-language")
+    assert switch["hreflang"] == switch["lang"] == LANGUAGE[other]
+    there = (here.parent / switch["href"]).resolve()
+    assert there.is_file() and soup(there).html["lang"] == LANGUAGE[other]
+    (back,) = soup(there).select("a.dnnl-language")
+    assert (there.parent / back["href"]).resolve() == here
+
+    owner, name = CONFIG[own]["repository"]["url"].split("/")[-2:]
+    address = f"https://{owner}.github.io/{name}/"
+    alternates = {
+        tag["hreflang"]: (site / tag["href"].removeprefix(address)).resolve()
+        for tag in document.find_all("link", rel="alternate", hreflang=True)
+    }
+    both = {LANGUAGE[own]: here, LANGUAGE[other]: there}
+    assert alternates == {**both, "x-default": both["en"]}
+
+
+@pytest.mark.parametrize("page", book.pages("en"))
+def test_parts_have_the_same_names_in_both_editions(site: Path, page: str) -> None:
+    """So that the switch leads to the part that one reads."""
+
+    def parts(name: str) -> list[tuple[str, str]]:
+        found = html(site, name).select('article [id^="part-"]')
+        return [(part["id"], part.find_next(re.compile("^h[1-6]$")).name) for part in found]
+
+    assert parts(page)[0] == ("part-1", "h1")
+    assert parts(page) == parts(f"zh/{page.replace('/en/', '/zh/')}")
+
+
+# Names, code, and what readers of Chinese read in English as well.
+ENGLISH_IN_CHINESE = re.compile(
+    r"\b(?:English|Colab|Ctrl|dnnl|token|PyTorch|PDF|ViT)\b|\.(?:ipynb|pdf|md)\b|11\.3\S*"
+)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if edition(page) == "zh"])
+def test_the_theme_speaks_chinese(site: Path, page: str) -> None:
+    document = copy.copy(html(site, page))  # to be taken apart
+    for tag in document.select(
+        'script, style, noscript, pre, code, .math, .dnnl-slot, [lang="en"]'
+    ):
+        tag.decompose()
+    texts = [
+        tag[name]
+        for tag in document.body.find_all(True)
+        for name in ("title", "aria-label", "placeholder", "alt")
+        if tag.get(name)
+    ]
+    article = document.find("article")
+    texts += [
+        str(text)
+        for text in document.body.find_all(string=True)
+        if type(text) is NavigableString and (article is None or article not in text.parents)
+    ]
+    for text in texts:
+        english = re.findall(r"[A-Za-z]{3,}", ENGLISH_IN_CHINESE.sub("", text))
+        assert not english or re.search("[\u4e00-\u9fff]", text), text
 
 
 @every_chapter
@@ -107,14 +203,12 @@ def test_every_picture_has_an_alternative_text(site: Path, page: str) -> None:
         assert not re.search(r"_images/|\.(png|svg|jpe?g)\b", alt), f"a path: {alt}"
 
 
-@every_chapter
+@every_notebook
 def test_stored_outputs_are_on_the_page_and_the_first_cell_is_not(site: Path, page: str) -> None:
     article = html(site, page).find("article")
     text = " ".join(article.get_text().split())
     code = [
-        cell
-        for cell in nbformat.read(ROOT / f"{page}.ipynb", as_version=4).cells
-        if cell.cell_type == "code"
+        cell for cell in nbformat.read(source(page), as_version=4).cells if cell.cell_type == "code"
     ]
     assert "install the book's package" not in text
     removed = {"remove-cell", "remove-output", "hide-output"}
@@ -131,7 +225,13 @@ def test_the_site_carries_nothing_that_no_page_uses(site: Path) -> None:
     names = [path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()]
     for unwanted in (r"thebe", r"\.map$", r"fontawesome\.js", r"\.ttf$"):
         assert not [name for name in names if re.search(unwanted, name)]
-    assert sum((site / name).stat().st_size for name in names) < 12_000_000
+    assert sum((site / name).stat().st_size for name in names) < 24_000_000
+
+
+def test_both_editions_share_what_is_heavy(site: Path) -> None:
+    for name in book.SHARED:
+        assert (site / "_static" / name).is_dir()
+        assert not (site / "zh" / "_static" / name).exists()
 
 
 def test_mathjax_is_the_books_own(site: Path) -> None:
@@ -169,8 +269,8 @@ def test_a_link_to_a_page_has_a_preview(site: Path, page: str) -> None:
         return html(site, page).find("meta", property=name)["content"]
 
     assert content("og:title") in html(site, page).title.get_text()
-    assert len(content("og:description")) > 40
-    owner, name = CONFIG["repository"]["url"].split("/")[-2:]
+    assert len(content("og:description")) > (40 if edition(page) == "en" else 15)
+    owner, name = CONFIG[edition(page)]["repository"]["url"].split("/")[-2:]
     image = content("og:image").removeprefix(f"https://{owner}.github.io/{name}/")
     assert (site / image).is_file()
 

@@ -3,22 +3,38 @@
 from __future__ import annotations
 
 import functools
+import os
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
-import yaml
 from axe_playwright_python.base import AXE_FILE_PATH
 from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.book
 
-TOC = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
-CHAPTERS = [TOC["root"], *(entry["file"] for entry in TOC["chapters"])]
-PAGES = [*CHAPTERS, "genindex", "search"]
+sys.path.insert(0, str(ROOT / "tools"))
+
+import book  # noqa: E402
+
+# Where each page lies in the site, by edition: chapters/en/06_order, zh/chapters/zh/06_order.
+ROOTS = {"en": "", "zh": "zh/"}
+CHAPTERS = {lang: [root + page for page in book.pages(lang)] for lang, root in ROOTS.items()}
+PAGES = [
+    *(page for pages in CHAPTERS.values() for page in pages),
+    *(root + page for root in ROOTS.values() for page in ("genindex", "search")),
+]
+LOCALE = {"en": "en-US", "zh": "zh-CN"}  # of a reader who is offered no other language
+
+
+def edition(page: str) -> str:
+    return "zh" if page.startswith("zh/") else "en"
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -94,42 +110,161 @@ READY = "performance.getEntriesByName('dnnl-explorers-ready').length"
 VIEWS = "document.querySelectorAll('script[type*=\"widget-view+json\"]').length"
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
+# The sum of all shifts, as browsers measure it; below 0.1 is what they call good.
+SHIFT = """
+window.shift = 0;
+new PerformanceObserver(list => { for (const e of list.getEntries()) window.shift += e.value; })
+  .observe({ type: 'layout-shift', buffered: true });
+"""
 
-@pytest.mark.parametrize("by", ["http", "file"])
-def test_pages_are_silent_and_whole(read, by: str) -> None:
-    reader, formulas = read(by), 0
-    for name in PAGES:
+# ---- what must be true of every page, however it is opened ---------------------------------------
+
+
+def unset_formulas(reader: Reader) -> object:
+    """Formulas that are not drawn, or drawn wrongly, or that a screen reader cannot read."""
+    return reader.all("""(() => {
+      const math = [...document.querySelectorAll('.math')];
+      const unset = math.filter(e => !e.querySelector('mjx-container')).map(e => e.textContent);
+      const count = s => document.querySelectorAll(s).length;
+      const unread = count('mjx-container') - count('mjx-assistive-mml');
+      return unset.length + unread + count('mjx-merror') ? [unset, unread] : null;
+    })()""")
+
+
+def broken_pictures(reader: Reader) -> object:
+    return reader.all(
+        "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
+    )
+
+
+def cards_under_figures(reader: Reader) -> object:
+    """Figures are transparent and stand on the page itself, in the dark too."""
+    return reader.all("""[...document.querySelectorAll('.cell_output img')].map(e => {
+      const { backgroundColor, backgroundImage, filter, opacity } = getComputedStyle(e);
+      return [backgroundColor, backgroundImage, filter, opacity].join(' ');
+    }).filter(style => style !== 'rgba(0, 0, 0, 0) none none 1')""")
+
+
+def missing_explorers(reader: Reader) -> object:
+    return reader.all("""(() => {
+      const there = '.dnnl-explorer :is(button, input, canvas)';
+      const empty = document.querySelectorAll(`.dnnl-slot:not(:has(${there}))`).length;
+      return empty + document.querySelectorAll('.dnnl-slot [role=alert]').length;
+    })()""")
+
+
+def explorers_in_another_language(reader: Reader) -> object:
+    """Explorers and quizzes speak the language of the page."""
+    return reader.all("""(() => {
+      const chinese = document.documentElement.lang.startsWith('zh');
+      return [...document.querySelectorAll('.dnnl-explorer')].map(e => e.textContent)
+        .filter(text => /[\u4e00-\u9fff]/.test(text) !== chinese);
+    })()""")
+
+
+def violations(reader: Reader) -> object:
+    """What axe finds against WCAG 2.2 A and AA, and against the good practice that it knows.
+
+    (It would fetch the style sheets once more, which file:// forbids, for a rule on orientation.)
+    """
+    # All of the page, what is out of sight too.
+    reader.page.add_style_tag(content="article section { content-visibility: visible !important }")
+    reader.page.evaluate("document.fonts.ready")
+    reader.page.wait_for_timeout(200)
+    reader.page.add_script_tag(path=str(AXE_FILE_PATH))
+    return reader.all(
+        "axe.run({ resultTypes: ['violations'], preload: false }).then(r => r.violations.map("
+        "v => [v.id, v.nodes.length, String(v.nodes[0].target), v.nodes[0].html.slice(0, 200)]))"
+    )
+
+
+def missing_controls(reader: Reader) -> object:
+    """A stock control of ipywidgets, where a page shows one: its bundle comes afterwards."""
+    if not reader.all("document.querySelectorAll('script[src*=\"controls.js\"]').length"):
+        return None
+    reader.page.wait_for_function("""() => {
+      document.querySelector('.dnnl-stock').scrollIntoView();  // what is above may still grow
+      return performance.getEntriesByName('dnnl-controls-ready').length;
+    }""")
+    return not reader.all("document.querySelectorAll('.jupyter-widgets').length")
+
+
+def missing_stills(reader: Reader) -> object:
+    """On paper, a still stands in for an explorer; a quiz is text, and stands there itself."""
+    reader.page.emulate_media(media="print")
+    return reader.page.locator(".dnnl-slot").evaluate_all("""slots => {
+      const seen = (slot, s) => [...slot.querySelectorAll(s)].some(e => e.checkVisibility());
+      return slots.filter(slot => {
+        const own = seen(slot, '.dnnl-quiz');
+        const still = seen(slot, '.dnnl-still');
+        return own === still || (!own && seen(slot, '.dnnl-explorer'));
+      }).length;
+    }""")
+
+
+# One visit serves many checks: over http in the dark on a wide screen, from disk in the light on
+# the narrowest phone.
+VISITS = {
+    "http": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 800}},
+    "file": {"color_scheme": "light", "viewport": {"width": 320, "height": 640}},
+}
+
+
+@pytest.mark.parametrize("by", VISITS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole(read, name: str, by: str) -> None:
+    """Silent, without a network, nothing broken or moving or too wide, and open to everyone."""
+    reader = read(by, locale=LOCALE[edition(name)], reduced_motion="reduce", **VISITS[by])
+    reader.page.add_init_script(SHIFT)
+    reader.open(name)
+    shift = reader.all("window.shift")
+    found = {
+        "moved while it appeared": shift if shift >= 0.1 else None,
+        "wider than the window": max(0, reader.all(WIDE)),
+        "an offer to a reader at home": reader.page.locator(".dnnl-offer").is_visible(),
+        "formulas": unset_formulas(reader),
+        "pictures": broken_pictures(reader),
+        "figures": cards_under_figures(reader),
+        "explorers": missing_explorers(reader),
+        "language": explorers_in_another_language(reader),
+        "controls": missing_controls(reader),
+        "axe": violations(reader),
+        "on paper": missing_stills(reader),  # (the last: it turns the page into paper)
+    }
+    assert not {what: complaint for what, complaint in found.items() if complaint}
+    assert not reader.said
+
+
+def test_the_checks_have_something_to_look_at(read) -> None:
+    reader = read()
+    count = dict.fromkeys(
+        [".math", ".dnnl-slot", ".cell_output img", ".dnnl-stock", ".dnnl-quiz"], 0
+    )
+    for name in CHAPTERS["zh"]:
         reader.open(name)
-        unset = reader.all(
-            "[...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'))"
-            ".map(e => e.textContent)"
-        )
-        assert not unset, f"{name}: {unset}"
-        # What a screen reader reads in place of the drawn formula.
-        drawn, spoken = reader.all(
-            "['mjx-container', 'mjx-assistive-mml'].map(s => document.querySelectorAll(s).length)"
-        )
-        assert drawn == spoken, name
-        assert not reader.all("document.querySelectorAll('mjx-merror').length"), name
-        broken = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src)"
-        assert not reader.all(broken), name
-        assert not reader.said, f"{name}: {reader.said}"
-        formulas += drawn
-    assert formulas, "no page has a formula"
+        for what in count:
+            count[what] += reader.page.locator(what).count()
+    assert all(count.values()), count
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_fit_a_narrow_phone(read, scheme: str) -> None:
-    reader = read(color_scheme=scheme, viewport={"width": 320, "height": 640})
-    for name in PAGES:
-        reader.open(name)
-        assert reader.all(WIDE) <= 0, name
+def test_without_scripts_a_still_stands_in(read) -> None:
+    reader, seen = read(java_script_enabled=False), 0
+    for name in CHAPTERS["en"]:
+        reader.page.goto(f"{reader.root}/{name}.html")
+        slots = reader.page.locator(".dnnl-slot")
+        for i in range(slots.count()):
+            assert slots.nth(i).locator(".dnnl-still").is_visible(), name
+        seen += slots.count()
+    assert seen
+
+
+# ---- light and dark, icons, keyboard -------------------------------------------------------------
 
 
 def test_the_page_follows_the_readers_light_and_the_switch(read) -> None:
     for scheme in ("light", "dark"):
         reader = read(color_scheme=scheme)
-        reader.open(CHAPTERS[1])
+        reader.open(CHAPTERS["en"][1])
         assert reader.page.locator("html").get_attribute("data-theme") == scheme
     button = reader.page.locator("button.theme-switch-button:visible").first
     seen = set()
@@ -139,121 +274,225 @@ def test_the_page_follows_the_readers_light_and_the_switch(read) -> None:
     assert seen == {"light", "dark"}
 
 
-def test_figures_stand_on_the_page_itself_in_the_dark(read) -> None:
-    reader = read(color_scheme="dark")
-    figures = 0
-    for name in CHAPTERS:
-        reader.open(name)
-        styles = reader.all(
-            "[...document.querySelectorAll('.cell_output img')].map(e => getComputedStyle(e))"
-            ".map(s => [s.backgroundColor, s.backgroundImage, s.filter, s.opacity])"
-        )
-        for style in styles:
-            assert style == ["rgba(0, 0, 0, 0)", "none", "none", "1"], name
-        figures += len(styles)
-    assert figures
-
-
-@pytest.mark.parametrize("by", ["http", "file"])
-def test_search_finds_a_page(read, by: str) -> None:
-    reader = read(by)
-    reader.page.goto(f"{reader.root}/search.html?q=class+token")
-    results = reader.page.locator("#search-results li a")
-    results.first.wait_for()
-    assert [link for link in results.evaluate_all("a => a.map(e => e.href)") if "chapters/" in link]
-    assert not reader.said
-
-
 def test_icons_are_drawn(read) -> None:
     """The theme draws its icons by script; the book has the fonts alone."""
     reader = read()
-    reader.open(CHAPTERS[0])
+    reader.open(CHAPTERS["en"][0])
     reader.page.evaluate("document.fonts.ready")
     loaded = reader.all("[...document.fonts].filter(f => f.status === 'loaded').map(f => f.family)")
     assert [family for family in loaded if "Awesome" in family]
 
 
-def test_the_book_can_be_read_from_page_to_page_by_keyboard(read) -> None:
-    reader = read()
-    reader.open(CHAPTERS[0])
-    for following in CHAPTERS[1:3]:
+@pytest.mark.parametrize("lang", CHAPTERS)
+def test_the_book_can_be_read_from_page_to_page_by_keyboard(read, lang: str) -> None:
+    reader = read(locale=LOCALE[lang])
+    reader.open(CHAPTERS[lang][0])
+    for following in CHAPTERS[lang][1:3]:
         reader.page.locator("a.right-next").focus()
         reader.page.keyboard.press("Enter")
         reader.page.wait_for_url(f"**/{following}.html")
     assert not reader.said
 
 
+# ---- two languages -------------------------------------------------------------------------------
+
+# A page, its counterpart, and the languages of readers who are at home in one of them.
+SECTION = {"en": "chapters/en/07_two_dimensions", "zh": "zh/chapters/zh/07_two_dimensions"}
+OFFER = ".dnnl-offer"
+
+
+def other(lang: str) -> str:
+    return "zh" if lang == "en" else "en"
+
+
 @pytest.mark.parametrize("by", ["http", "file"])
-def test_every_explorer_is_there(read, by: str) -> None:
-    reader, seen = read(by), 0
-    for name in CHAPTERS:
-        reader.open(name)
-        slots, empty = reader.all(
-            "[document.querySelectorAll('.dnnl-slot').length, document.querySelectorAll("
-            "'.dnnl-slot:not(:has(.dnnl-explorer :is(button, input, canvas)))').length]"
+def test_the_switch_leads_to_the_same_part_of_the_other_edition(read, by: str) -> None:
+    """On a small phone, and back."""
+    reader = read(by, viewport={"width": 320, "height": 640})
+    reader.open(SECTION["en"])
+    reader.page.locator("#part-4").evaluate("e => e.nextElementSibling.scrollIntoView()")
+    for lang in ("zh", "en"):
+        switch = reader.page.locator("a.dnnl-language")
+        assert switch.is_visible()
+        box = switch.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 320 and box["height"] >= 24
+        switch.click()
+        reader.page.wait_for_url(f"**/{SECTION[lang]}.html#part-4")
+        reader.page.wait_for_function("document.readyState === 'complete'")
+        reader.page.wait_for_function(READY)
+        reader.page.wait_for_function(
+            "Math.abs(document.querySelector('#part-4').getBoundingClientRect().top) < 200"
         )
-        assert not empty, name
-        seen += slots
-        assert not reader.all("document.querySelectorAll('.dnnl-slot [role=alert]').length"), name
-    assert seen
+        reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
     assert not reader.said
 
 
-def test_a_stock_control_is_there_where_a_page_shows_one(read) -> None:
-    """Besides explorers, a page may show a control of ipywidgets; its bundle comes afterwards."""
-    reader, controls = read(), 0
-    for name in CHAPTERS:
-        reader.open(name)
-        if not reader.all("document.querySelectorAll('script[src*=\"controls.js\"]').length"):
-            continue
-        reader.page.locator(".dnnl-stock").first.scroll_into_view_if_needed()
-        reader.page.wait_for_function("performance.getEntriesByName('dnnl-controls-ready').length")
-        controls += reader.all("document.querySelectorAll('.jupyter-widgets').length")
-        assert not reader.said, name
-    assert controls
+def test_the_switch_at_the_top_leads_to_the_top_and_takes_the_query_along(read) -> None:
+    reader = read()
+    reader.open("chapters/en/index")
+    reader.page.locator("a.dnnl-language").click()
+    reader.page.wait_for_url("**/zh/chapters/zh/index.html")
+    reader.page.goto(f"{reader.root}/search.html?q=interpolate_pos_embedding")
+    reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
+    reader.page.locator("a.dnnl-language").click()
+    reader.page.wait_for_url("**/zh/search.html?q=interpolate_pos_embedding")
+    reader.page.locator("#search-results li a").first.wait_for()
 
 
-def test_on_paper_and_without_scripts_a_still_stands_in(read) -> None:
-    seen = 0
-    for options in ({"java_script_enabled": False}, {}):
-        reader = read(**options)
-        for name in CHAPTERS:
-            reader.page.goto(f"{reader.root}/{name}.html")
-            if not options:
-                reader.page.emulate_media(media="print")
-            slots = reader.page.locator(".dnnl-slot")
-            for i in range(slots.count()):
-                still = slots.nth(i).locator(".dnnl-still").is_visible()
-                # (a quiz is text and buttons, and stands on paper itself)
-                own = slots.nth(i).locator(".dnnl-quiz").is_visible()
-                assert still != own, name
-                assert own or not slots.nth(i).locator(".dnnl-explorer:visible").count(), name
-            seen += slots.count()
-    assert seen
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(read, scheme: str) -> None:
-    """No violation of WCAG 2.2 A and AA, nor of the good practice that axe knows."""
-    reader = read(color_scheme=scheme, reduced_motion="reduce")
-    for name in PAGES:
-        reader.open(name)
-        reader.page.add_script_tag(path=str(AXE_FILE_PATH))
-        found = reader.all(
-            "axe.run({ resultTypes: ['violations'] }).then(r => r.violations.map("
-            "v => [v.id, v.nodes.length, v.nodes[0].html.slice(0, 200)]))"
-        )
-        assert not found, f"{name}: {found}"
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_moves_while_a_page_appears(read, width: int) -> None:
-    """The sum of all shifts, as browsers measure it; below 0.1 is what they call good."""
-    reader = read(viewport={"width": width, "height": 800})
-    reader.page.add_init_script(
-        "window.shift = 0; new PerformanceObserver(list => { for (const e of list.getEntries())"
-        " window.shift += e.value; }).observe({ type: 'layout-shift', buffered: true });"
+@pytest.mark.parametrize("by", ["http", "file"])
+@pytest.mark.parametrize("lang", LOCALE)
+def test_a_first_reader_is_offered_the_language_of_the_browser(read, lang: str, by: str) -> None:
+    """Once, at the foot of the window, where nothing moves; and the answer is remembered."""
+    reader = read(by, locale=LOCALE[lang], viewport={"width": 360, "height": 700})
+    reader.page.add_init_script(SHIFT)
+    foreign, home = SECTION[other(lang)], SECTION[lang]
+    reader.open(foreign)
+    offer = reader.page.locator(OFFER)
+    offer.wait_for()
+    assert reader.page.url.endswith(f"{foreign}.html"), "never redirected"
+    assert (
+        re.search("[\u4e00-\u9fff]", offer.inner_text())
+        if lang == "zh"
+        else ("English" in offer.inner_text())
     )
-    for name in CHAPTERS:
+    assert not violations(reader)
+    assert reader.all(WIDE) <= 0 and reader.all("window.shift") < 0.1
+
+    offer.locator("button").click()  # no, thank you
+    assert not offer.is_visible()
+    reader.open(foreign)
+    reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
+    assert not offer.is_visible()
+
+    reader.page.evaluate("localStorage.clear()")
+    reader.open(foreign)
+    offer.locator("a").click()  # yes
+    reader.page.wait_for_url(f"**/{home}.html")
+    reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
+    assert not reader.page.locator(OFFER).is_visible()
+    assert not reader.page.context.cookies()
+    assert not reader.said
+
+
+@pytest.mark.parametrize("locale", ["fr-FR", "zh-TW", "en-GB"])
+def test_only_readers_of_the_other_language_are_asked(read, locale: str) -> None:
+    reader = read(locale=locale)
+    for lang, name in SECTION.items():
         reader.open(name)
-        assert reader.all("window.shift") < 0.1, name
+        reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
+        asked = not locale.startswith(("fr", lang))
+        assert reader.page.locator(OFFER).is_visible() == asked, name
+
+
+@pytest.mark.parametrize("by", ["http", "file"])
+def test_the_first_page_leads_to_the_language_that_was_chosen(read, by: str) -> None:
+    reader = read(by, locale="zh-CN")
+    reader.page.goto(f"{reader.root}/index.html")
+    reader.page.wait_for_url(f"{reader.root}/chapters/en/index.html")
+    reader.page.wait_for_function("'ready' in document.querySelector('.dnnl-language').dataset")
+    reader.page.locator("a.dnnl-language").click()
+    reader.page.wait_for_url("**/zh/chapters/zh/index.html")
+    reader.page.goto(f"{reader.root}/index.html")
+    reader.page.wait_for_url("**/zh/chapters/zh/index.html")
+
+
+def test_it_works_where_nothing_can_be_remembered(read) -> None:
+    reader = read(locale="zh-CN")
+    reader.page.add_init_script(
+        "for (const name of ['getItem', 'setItem']) { const own = Storage.prototype[name];"
+        " Storage.prototype[name] = function (key, ...rest) { if (key === 'dnnl-language')"
+        " throw new Error('off'); return own.call(this, key, ...rest); } }"
+    )
+    reader.open(SECTION["en"])
+    reader.page.locator(OFFER).locator("a").click()
+    reader.page.wait_for_url(f"**/{SECTION['zh']}.html")
+    assert not reader.said
+
+
+DRAW = """text => {
+  const canvas = Object.assign(document.createElement('canvas'), { width: 40, height: 40 });
+  const brush = canvas.getContext('2d', { willReadFrequently: true });
+  brush.font = `30px ${getComputedStyle(document.body).fontFamily}`;
+  return [...text].map(character => {
+    brush.clearRect(0, 0, 40, 40);
+    brush.fillText(character, 2, 32);
+    return canvas.toDataURL();
+  });
+}"""
+
+
+def test_chinese_is_drawn_and_not_boxes(read) -> None:
+    reader = read(locale="zh-CN")
+    reader.open(CHAPTERS["zh"][0])
+    missing, first = reader.page.evaluate(DRAW, chr(0x10FFFE) + "类")
+    if first == missing and not os.environ.get("CI"):
+        pytest.skip("this machine has no Chinese font (Debian: fonts-noto-cjk)")
+    text = reader.page.locator("article").inner_text()
+    characters = sorted(set(re.findall("[\u4e00-\u9fff，。：；？“”（）]", text)))
+    drawings = reader.page.evaluate(DRAW, "".join(characters))
+    boxes = [c for c, drawing in zip(characters, drawings, strict=True) if drawing == missing]
+    assert len(characters) > 200 and not boxes
+
+
+# ---- search --------------------------------------------------------------------------------------
+
+
+def found(reader: Reader, root: str, query: str) -> list[str]:
+    """Return the names of the pages that a search finds, best first."""
+    reader.page.goto(f"{reader.root}/{root}search.html?q={quote(query)}")
+    reader.page.wait_for_function(
+        "document.querySelector('#search-results .search-summary')?.textContent.trim()"
+    )
+    links = reader.page.locator("#search-results li a").evaluate_all("a => a.map(e => e.href)")
+    return list(dict.fromkeys(link.split(".html")[0].rsplit("/", 1)[-1] for link in links))
+
+
+@pytest.mark.parametrize("by", ["http", "file"])
+def test_search_finds_a_page(read, by: str) -> None:
+    reader = read(by)
+    assert found(reader, "", "class token")
+    assert "07_two_dimensions" in found(reader, "", "interpolate_pos_embedding")
+    assert "07_two_dimensions" in found(reader, "", "bicubic")[:3]
+    assert not reader.said
+
+
+# What readers type, in the book's words or others', and a page that must be among the first three.
+QUERIES = {
+    "位置编码": "04_positional_embedding",
+    "位置向量": "04_positional_embedding",
+    "位置嵌入": "05_positional_embedding_pytorch",
+    "自注意力机制": "02_class_token",
+    "类别标记": "02_class_token",
+    "分类令牌": "03_class_token_pytorch",
+    "[CLS]": "02_class_token",
+    "cls token": "03_class_token_pytorch",
+    "插值": "07_two_dimensions",
+    "双三次": "07_two_dimensions",
+    "双立方插值": "07_two_dimensions",
+    "interpolate_pos_embedding": "07_two_dimensions",
+    "相似度": "07_two_dimensions",
+    "图像块": "01_patch_tokens",
+    "补丁": "01_patch_tokens",
+    "归纳偏置": "01_patch_tokens",
+    "置换等变": "04_positional_embedding",
+    "排列等变性": "04_positional_embedding",
+    "随机失活": "06_order",
+    "步骤的顺序": "06_order",
+    "梯度": "03_class_token_pytorch",
+    "词元": "01_patch_tokens",
+    "编码器收到什么": "08_summary",
+    "模型是怎样训练的": "09_training",
+    "术语": "glossary",
+}
+
+
+@pytest.mark.parametrize("by", ["http", "file"])
+def test_search_finds_chinese_as_readers_type_it(read, by: str) -> None:
+    reader, missed = read(by, locale="zh-CN"), {}
+    for query, wanted in QUERIES.items():
+        first = found(reader, "zh/", query)[:3]
+        if wanted not in first:
+            missed[query] = first
+    assert not missed
+    assert not found(reader, "zh/", "量子色动力学"), "what the book does not speak of"
+    assert not reader.said

@@ -745,7 +745,7 @@ def test_it_fits_and_can_be_touched_and_keeps_its_room(show, kind, width) -> Non
     )
     assert not small
     explorer = page.page.locator(".dnnl-explorer")
-    room = float(explorer.evaluate("e => parseFloat(e.style.minHeight)"))
+    room = float(explorer.evaluate("e => parseFloat(getComputedStyle(e).minHeight)"))
     height = explorer.bounding_box()["height"]
     print(kind.__name__, width, "height", height, "room", room)
     assert height - room < 0.05 * room

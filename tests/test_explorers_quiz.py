@@ -266,4 +266,4 @@ def test_a_chinese_page_speaks_chinese(show, lang, theme) -> None:
     right = content[0]["choices"][0].get("right")
     verdict = question(page, 0).locator(".dnnl-verdict").inner_text()
     assert verdict.startswith("对。" if right else "不对。") and "实验见：" in verdict
-    assert page.locator(".dnnl-explorer").get_attribute("aria-label") == "小测验"
+    assert page.locator(".dnnl-explorer").get_attribute("aria-label") == "自测"

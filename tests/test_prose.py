@@ -28,6 +28,7 @@ NUMBER = re.compile(
 NAMED = re.compile(
     r"\b(?:[Ss]ections?|[Cc]hapters?|[Vv]ersions?|CC BY|Python|PyTorch|torch|torchvision|torchao"
     r"|timm|transformers|jupyter-book|Jupyter Book|CUDA)\s*$"
+    r"|(?:第|附录|版本)\s*$"
 )
 THIS_CHAPTER = re.compile(r"11\.\d{1,2}")
 FILE = re.compile(r"\b[\w-]+\.(?:py|ipynb|md|json|toml|safetensors)\b")
@@ -91,7 +92,7 @@ def units(markdown: str) -> Iterator[Unit]:
     before = ""
     for token in MARKDOWN.parse(markdown):
         if token.type == "table_open":
-            introduced = before == "paragraph_close" and last.text.rstrip().endswith(":")
+            introduced = before == "paragraph_close" and last.text.rstrip().endswith((":", "："))
             introduction = last if introduced else Unit()
         elif token.type == "tr_open":
             row = Unit(links=[*introduction.links], files=[*introduction.files])
@@ -205,6 +206,7 @@ def page(markdown: str, output: str = "") -> NotebookNode:
         ("| a | b |\n|---|---|\n| 0.17 | [source](https://example.org) |\n| 0.18 | none |", ""),
         ("<details>\n<summary>Why 0.17?</summary>\n\nSo.\n\n</details>", ""),
         ("**0.17** in `bold.code()`, $0.18$.", ""),
+        ("误差为 0.17，占 5 %。", "error 0.18, 5 %"),
     ],
 )
 def test_a_number_without_a_cell_or_a_source_is_seen(markdown: str, output: str) -> None:
@@ -223,6 +225,8 @@ def test_a_number_without_a_cell_or_a_source_is_seen(markdown: str, output: str)
         ("`0.17`, $0.18$ and\n\n$$\n0.19\n$$\n\n```\n0.2\n```\n\n## On 0.21", ""),
         ("It is 0.17 ([a paper](https://arxiv.org/abs/2010.11929), table 8).", ""),
         ("It is 0.17 (in `timm`, `layers/pos_embed.py`).", ""),
+        ("误差为 0.17，占 5 %（见第 3.2 节）。", "error 0.17, 5%"),
+        ("[论文](https://example.org)给出：\n\n| 甲 | 乙 |\n|---|---|\n| 丙 | 0.17 |", ""),
         ("[A paper](https://example.org) has:\n\n| a | b |\n|---|---|\n| c | 0.17 |", ""),
     ],
 )

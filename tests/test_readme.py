@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_picture_is_the_figure_of_the_opening_page() -> None:
+def test_the_cover_is_what_its_program_draws() -> None:
     picture = [sys.executable, str(ROOT / "tools" / "picture.py"), "--check"]
     assert subprocess.run(picture).returncode == 0, "run `make execute`"
 

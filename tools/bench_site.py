@@ -175,7 +175,7 @@ def main() -> int:
     parser.add_argument("--stock", type=Path, help="a stock build of the same notebooks")
     args = parser.parse_args()
     pages = args.pages or sorted(
-        str(p.relative_to(SITE).with_suffix("")) for p in SITE.glob("chapters/*/*.html")
+        str(p.relative_to(SITE).with_suffix("")) for p in SITE.glob("**/chapters/*/*.html")
     )
     over = 0
     print(

@@ -36,6 +36,10 @@ def stylesheet() -> str:
     return (FOLDER / "explorers.css").read_text(encoding="utf-8")
 
 
+class Setting(traitlets.TraitType):  # type: ignore[type-arg]
+    """A trait whose validator says what is wrong, for None too (which ``Any`` lets through)."""
+
+
 class Explorer(anywidget.AnyWidget):
     """A figure to touch. It needs no kernel: all it computes, it computes in the page.
 

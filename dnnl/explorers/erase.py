@@ -9,8 +9,8 @@ from torch import Tensor
 
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import between, choice, esm, png
-from dnnl.explorers.live import LiveExplorer, Setting, trained
+from dnnl.explorers.base import Setting, between, choice, esm, png
+from dnnl.explorers.live import LiveExplorer, trained
 
 POSITIONS = ("true", "off", "shuffled")
 

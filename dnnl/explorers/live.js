@@ -16,7 +16,7 @@ const LIVE_TEXT = {
     photograph: "照片",
     own: "你自己的图片",
     choose: "换成你的图片……",
-    unread: "浏览器无法把这个文件读作图片。",
+    unread: "这个文件不是浏览器能读的图片。",
   },
 };
 

@@ -11,14 +11,10 @@ from torch import Tensor
 import dnnl
 from dnnl import data
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Explorer, choice, rgb8
+from dnnl.explorers.base import Explorer, Setting, choice, rgb8
 from dnnl.models.vit.errors import ShapeError, times
 
 OWN = "own"
-
-
-class Setting(traitlets.TraitType):  # type: ignore[type-arg]
-    """A trait whose validator says what is wrong, for None too (which ``Any`` lets through)."""
 
 
 _CENTRES = {  # row and column, in a photograph whose shorter side has 256 pixels

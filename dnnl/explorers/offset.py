@@ -10,8 +10,8 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, between, choice, esm, half, png, rgb8
-from dnnl.explorers.live import Setting, trained
+from dnnl.explorers.base import Explorer, Setting, between, choice, esm, half, png, rgb8
+from dnnl.explorers.live import trained
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")

@@ -6,7 +6,7 @@ import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, between, check_image, esm, packed_image, png
+from dnnl.explorers.base import Explorer, Setting, between, check_image, esm, packed_image, png
 
 SMALLEST = 8
 """The smallest patch, in pixels: below it, no finger could pick one."""
@@ -32,8 +32,8 @@ class PatchGrid(Explorer):
 
     _photo = traitlets.Bytes().tag(sync=True)
     _size = traitlets.List(traitlets.Int()).tag(sync=True)
-    patch_size = traitlets.Any(16).tag(sync=True)
-    index = traitlets.Any(0).tag(sync=True)
+    patch_size = Setting(16).tag(sync=True)
+    index = Setting(0).tag(sync=True)
 
     def __init__(
         self,

@@ -8,7 +8,17 @@ from torch import Tensor
 
 import dnnl.models.vit as vit
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, between, check_image, choice, esm, half, png, rgb8
+from dnnl.explorers.base import (
+    Explorer,
+    Setting,
+    between,
+    check_image,
+    choice,
+    esm,
+    half,
+    png,
+    rgb8,
+)
 
 ORDERS = ("class_first", "positions_first", "sliced", "dropout_first")
 """The module's order; the other order, with the class token's row inside it; the same with the
@@ -42,9 +52,9 @@ class Pipeline(Explorer):
     _class_token = traitlets.Bytes().tag(sync=True)
     _positions = traitlets.Bytes().tag(sync=True)
     _kept = traitlets.Bytes().tag(sync=True)
-    step = traitlets.Any(4).tag(sync=True)
-    order = traitlets.Any("class_first").tag(sync=True)
-    token = traitlets.Any(6).tag(sync=True)
+    step = Setting(4).tag(sync=True)
+    order = Setting("class_first").tag(sync=True)
+    token = Setting(6).tag(sync=True)
 
     def __init__(
         self,

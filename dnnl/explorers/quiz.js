@@ -110,11 +110,11 @@ const TEXT = {
     hint: "Choose an answer. Every choice has its explanation, and you may choose again.",
   },
   zh: {
-    name: "小测验",
+    name: "自测",
     right: "对。",
     wrong: "不对。",
     see: "实验见：",
-    hint: "选一个答案。每个选项都有解释，可以反复选。",
+    hint: "选一个答案。每个选项都有解释，可以改选。",
   },
 };
 

@@ -9,8 +9,7 @@ import matplotlib.pyplot as plt
 import traitlets
 
 from dnnl import figures
-from dnnl.explorers.base import Explorer, choice, esm, png
-from dnnl.explorers.live import Setting
+from dnnl.explorers.base import Explorer, Setting, choice, esm, png
 
 QUIZZES = files("dnnl") / "quizzes"
 

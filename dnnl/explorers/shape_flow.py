@@ -7,8 +7,7 @@ import traitlets
 from matplotlib.patches import FancyBboxPatch
 
 from dnnl import figures
-from dnnl.explorers.base import Explorer, between, esm, png
-from dnnl.explorers.live import Setting
+from dnnl.explorers.base import Explorer, Setting, between, esm, png
 from dnnl.models import vit
 from dnnl.models.vit.errors import divide
 

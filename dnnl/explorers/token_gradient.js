@@ -122,8 +122,8 @@ const TEXT = {
     totalStrip: (length) => `gradient that the token receives: 64 numbers, length ${length}`,
     plane: (n, length) => `${n} arrows, one after another, from the origin to their sum; the token's gradient has length ${length}`,
     memory: {
-      expand: (b) => `expand: ${b} views of one row in memory, 256 bytes.`,
-      repeat: (b) => `repeat: ${b} rows in memory, ${256 * b} bytes.`,
+      expand: (b) => `expand: ${b} views of one row in memory, 256 bytes. `,
+      repeat: (b) => `repeat: ${b} rows in memory, ${256 * b} bytes. `,
     },
     same: "The gradient is the same by either.",
     says: (b, how, length) => `A batch of ${b}: the token receives the ${how}, of length ${length}.`,
@@ -132,25 +132,25 @@ const TEXT = {
   },
   zh: {
     name: "汇入同一个类别标记的梯度",
-    loss: "批次损失",
+    loss: "批量的损失",
     sum: "求和",
     mean: "取平均",
-    copies: "复制标记的方式",
-    images: "批次中的图像",
-    include: (name) => `批次中包含${name}`,
-    names: { cat: "猫", coffee: "咖啡", rocket: "火箭", astronaut: "宇航员", retina: "视网膜", admiral: "将军" },
+    copies: "复制类别标记的方式",
+    images: "批量中的图像",
+    include: (name) => `批量中包含${name}`,
+    names: { cat: "猫", coffee: "咖啡", rocket: "火箭", astronaut: "宇航员", retina: "视网膜", admiral: "海军将领" },
     strip: (name, length) => `${name}的梯度：64 个数，长度 ${length}`,
-    total: "标记",
-    totalStrip: (length) => `标记收到的梯度：64 个数，长度 ${length}`,
-    plane: (n, length) => `${n} 个箭头首尾相接，从原点指向它们的和；标记的梯度长度为 ${length}`,
+    total: "类别标记",
+    totalStrip: (length) => `类别标记收到的梯度：64 个数，长度 ${length}`,
+    plane: (n, length) => `${n} 个箭头首尾相接，从原点指向它们的和；类别标记的梯度长度为 ${length}`,
     memory: {
       expand: (b) => `expand：内存中一行，${b} 个视图，256 字节。`,
       repeat: (b) => `repeat：内存中 ${b} 行，${256 * b} 字节。`,
     },
     same: "两种方式得到的梯度相同。",
-    says: (b, how, length) => `批次大小 ${b}：标记收到的是${how === "sum" ? "梯度之和" : "梯度的平均"}，长度 ${length}。`,
-    one: "批次至少要有一张图像。",
-    caption: (share) => `这些是一个未训练的小 ViT 的真实梯度，每行一张照片：色条是这张图像贡献的 64 个数（紫色为负，橙色为正）。开关各张图像看看。右侧箭头在一个平面上画出同样的加法，该平面保留了 ${share} % 的信息。再把求和换成取平均：方向不变，长度改变。再把 expand 换成 repeat：除了内存，什么都没变。`,
+    says: (b, how, length) => `批量大小 ${b}：类别标记收到的是${how === "sum" ? "梯度之和" : "梯度的平均"}，长度 ${length}。`,
+    one: "批量里至少要有一幅图像。",
+    caption: (share) => `这些都是真实的梯度，来自一个未训练的小 ViT，每行一张照片：色条是这幅图像贡献的 64 个数（紫色为负，橙色为正）。把图像一幅幅关掉、打开看看。箭头在一个平面上画出同样的加法，这个平面保留了其中的 ${share} %。再把求和换成取平均：方向不变，长度改变。最后把 expand 换成 repeat：除了内存，什么都没变。`,
   },
 };
 
@@ -276,7 +276,7 @@ function render({ model, el }) {
 
     copies.replaceChildren(...chosen.map((_, i) =>
       h("span", { class: how === "repeat" || i === 0 ? "dnnl-row" : "dnnl-row dnnl-view" })));
-    memory.textContent = `${t.memory[how](b)} ${t.same}`;
+    memory.textContent = t.memory[how](b) + t.same;
 
     const { ctx } = plane;
     plane.fit();

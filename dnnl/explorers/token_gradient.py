@@ -10,8 +10,7 @@ import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, choice, esm, half, png, rgb8
-from dnnl.explorers.live import Setting
+from dnnl.explorers.base import Explorer, Setting, choice, esm, half, png, rgb8
 from dnnl.models import vit
 
 PHOTOGRAPHS = ("cat", "coffee", "rocket", "astronaut", "retina", "admiral")

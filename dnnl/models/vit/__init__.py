@@ -23,7 +23,7 @@ from dnnl.models.vit.encoder import (
     ViTModel,
     ViTSelfAttention,
 )
-from dnnl.models.vit.errors import DTypeError, ShapeError
+from dnnl.models.vit.errors import CheckpointError, DTypeError, ShapeError
 from dnnl.models.vit.patches import patchify, unpatchify
 from dnnl.models.vit.positions import (
     RESIZE_SETTINGS,
@@ -31,9 +31,12 @@ from dnnl.models.vit.positions import (
     sincos_pos_embedding,
     sincos_pos_embedding_1d,
 )
+from dnnl.models.vit.pretrained import PosEmbedding, extract_pos_embedding, load_pretrained
 
 __all__ = [
+    "CheckpointError",
     "DTypeError",
+    "PosEmbedding",
     "RESIZE_SETTINGS",
     "ShapeError",
     "ViTAddClassToken",
@@ -49,7 +52,9 @@ __all__ = [
     "ViTModel",
     "ViTPositionalEmbedding",
     "ViTSelfAttention",
+    "extract_pos_embedding",
     "interpolate_pos_embedding",
+    "load_pretrained",
     "patchify",
     "sincos_pos_embedding",
     "sincos_pos_embedding_1d",

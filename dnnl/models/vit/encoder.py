@@ -1,5 +1,6 @@
 """What reads the sequence: a pre-norm Transformer encoder, and heads that pool it."""
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 import torch.nn.functional as F
@@ -10,6 +11,12 @@ from dnnl.models.vit.errors import ShapeError, Size, check_tokens, count, sizes
 from dnnl.models.vit.module import Module
 
 _POOLS = ("cls", "mean", "max")
+_ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "gelu": nn.GELU,
+    "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
+    "relu": nn.ReLU,
+    "silu": nn.SiLU,
+}
 
 Logits: TypeAlias = Tensor | tuple[Tensor, Tensor]
 """Logits ``(B, K)``; in the training of a distilled model a pair of them."""
@@ -77,18 +84,34 @@ class ViTMLP(Module):
         embed_dim: the width ``D`` of a token.
         hidden_dim: the width between the layers.
         dropout: probability of the dropout after each layer.
+        activation: ``"gelu"``; some checkpoints want ``"gelu_tanh"`` (its approximation by a tanh),
+            ``"relu"`` or ``"silu"``.
 
     Attributes:
         net: ``nn.Sequential`` of linear, GELU, dropout, linear, dropout.
 
+    Raises:
+        ValueError: if the activation is unknown.
+
     Source: arXiv:2010.11929, section 3.1 and table 1.
     """
 
-    def __init__(self, embed_dim: int = 768, hidden_dim: int = 3072, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        embed_dim: int = 768,
+        hidden_dim: int = 3072,
+        dropout: float = 0.0,
+        *,
+        activation: str = "gelu",
+    ) -> None:
         super().__init__()
+        if activation not in _ACTIVATIONS:
+            raise ValueError(
+                f"Expected an activation out of {', '.join(_ACTIVATIONS)}, but got {activation!r}."
+            )
         self.net = nn.Sequential(
             nn.Linear(count(embed_dim, "embed_dim"), count(hidden_dim, "hidden_dim")),
-            nn.GELU(),
+            _ACTIVATIONS[activation](),
             nn.Dropout(dropout),
             nn.Linear(hidden_dim, embed_dim),
             nn.Dropout(dropout),
@@ -110,6 +133,7 @@ class ViTEncoderLayer(Module):
         dropout: probability of the dropout on both residual branches.
         attn_dropout: probability of the dropout on the attention weights.
         norm_eps: epsilon of the layer norms.
+        activation: as for :class:`ViTMLP`.
 
     Attributes:
         norm1, attn, dropout1, norm2, mlp: the parts, in order.
@@ -129,13 +153,14 @@ class ViTEncoderLayer(Module):
         attn_dropout: float = 0.0,
         *,
         norm_eps: float = 1e-6,
+        activation: str = "gelu",
     ) -> None:
         super().__init__()
         self.norm1 = nn.LayerNorm(count(embed_dim, "embed_dim"), eps=norm_eps)
         self.attn = ViTSelfAttention(embed_dim, num_heads, attn_dropout)
         self.dropout1 = nn.Dropout(dropout)
         self.norm2 = nn.LayerNorm(embed_dim, eps=norm_eps)
-        self.mlp = ViTMLP(embed_dim, hidden_dim, dropout)
+        self.mlp = ViTMLP(embed_dim, hidden_dim, dropout, activation=activation)
 
     def forward(
         self, x: Tensor, *, return_attention: bool = False
@@ -160,11 +185,13 @@ class ViTEncoder(Module):
     """A stack of :class:`ViTEncoderLayer` and a last layer norm.
 
     Args:
-        embed_dim, num_heads, hidden_dim, dropout, attn_dropout, norm_eps: as for the layer.
+        embed_dim, num_heads, hidden_dim, dropout, attn_dropout, norm_eps, activation: as for the
+            layer.
         num_layers: how many layers.
+        final_norm: whether the last layer norm stands here; a head may have one of its own instead.
 
     Attributes:
-        layers: ``nn.ModuleList``; ``norm``: the last ``nn.LayerNorm``.
+        layers: ``nn.ModuleList``; ``norm``: the last ``nn.LayerNorm``, or ``nn.Identity``.
     """
 
     def __init__(
@@ -177,15 +204,23 @@ class ViTEncoder(Module):
         attn_dropout: float = 0.0,
         *,
         norm_eps: float = 1e-6,
+        activation: str = "gelu",
+        final_norm: bool = True,
     ) -> None:
         super().__init__()
         self.layers = nn.ModuleList(
             ViTEncoderLayer(
-                embed_dim, num_heads, hidden_dim, dropout, attn_dropout, norm_eps=norm_eps
+                embed_dim,
+                num_heads,
+                hidden_dim,
+                dropout,
+                attn_dropout,
+                norm_eps=norm_eps,
+                activation=activation,
             )
             for _ in range(count(num_layers, "num_layers", least=0))
         )
-        self.norm = nn.LayerNorm(embed_dim, eps=norm_eps)
+        self.norm = nn.LayerNorm(embed_dim, eps=norm_eps) if final_norm else nn.Identity()
 
     def forward(
         self, x: Tensor, *, return_attention: bool = False
@@ -212,8 +247,8 @@ class ViTModel(Module):
     Args:
         image_size, patch_size, in_channels, num_prefix_tokens, dynamic_image_size: as for
             :class:`ViTEmbedding`.
-        embed_dim, num_heads, num_layers, hidden_dim, attn_dropout, norm_eps: as for
-            :class:`ViTEncoder`.
+        embed_dim, num_heads, num_layers, hidden_dim, attn_dropout, norm_eps, activation,
+            final_norm: as for :class:`ViTEncoder`.
         dropout: probability of every other dropout, that after the positions included.
 
     Attributes:
@@ -237,6 +272,8 @@ class ViTModel(Module):
         num_prefix_tokens: int = 1,
         dynamic_image_size: bool = False,
         norm_eps: float = 1e-6,
+        activation: str = "gelu",
+        final_norm: bool = True,
     ) -> None:
         super().__init__()
         self.embedding = ViTEmbedding(
@@ -249,7 +286,15 @@ class ViTModel(Module):
             dynamic_image_size=dynamic_image_size,
         )
         self.encoder = ViTEncoder(
-            embed_dim, num_heads, num_layers, hidden_dim, dropout, attn_dropout, norm_eps=norm_eps
+            embed_dim,
+            num_heads,
+            num_layers,
+            hidden_dim,
+            dropout,
+            attn_dropout,
+            norm_eps=norm_eps,
+            activation=activation,
+            final_norm=final_norm,
         )
 
     def forward(
@@ -275,9 +320,12 @@ class ViTClassificationHead(Module):
             the prefix.
         num_prefix_tokens: how many leading tokens are no patches.
         distillation: add DeiT's second head, which reads the second token.
+        fc_norm: normalise what was pooled (MAE's fine-tuning, timm's name).
+        norm_eps: epsilon of that norm.
 
     Attributes:
-        head: ``nn.Linear(D, K)``; ``head_dist``: its twin, with distillation.
+        head: ``nn.Linear(D, K)``; ``head_dist``: its twin, with distillation; ``fc_norm``:
+            ``nn.LayerNorm``, or ``nn.Identity``.
 
     Raises:
         ShapeError: if there is no token to read.
@@ -294,16 +342,21 @@ class ViTClassificationHead(Module):
         pool: str = "cls",
         num_prefix_tokens: int = 1,
         distillation: bool = False,
+        fc_norm: bool = False,
+        norm_eps: float = 1e-6,
     ) -> None:
         super().__init__()
         if pool not in _POOLS:
             raise ValueError(f"Expected a pool out of {', '.join(_POOLS)}, but got {pool!r}.")
         if distillation and pool != "cls":
             raise ValueError(f"Expected pool='cls' with distillation, but got {pool!r}.")
+        if distillation and fc_norm:
+            raise ValueError("Expected no fc_norm with distillation, whose heads pool nothing.")
         self.pool = pool
         self.distillation = distillation
         needed = 2 if distillation else int(pool == "cls")
         self.num_prefix_tokens = count(num_prefix_tokens, "num_prefix_tokens", least=needed)
+        self.fc_norm = nn.LayerNorm(embed_dim, eps=norm_eps) if fc_norm else nn.Identity()
         self.head = nn.Linear(count(embed_dim, "embed_dim"), count(num_classes, "num_classes"))
         if distillation:
             self.head_dist = nn.Linear(embed_dim, num_classes)
@@ -321,7 +374,7 @@ class ViTClassificationHead(Module):
         if self.distillation:
             logits, taught = self.head(x[:, 0]), self.head_dist(x[:, 1])
             return (logits, taught) if self.training else (logits + taught) / 2
-        out: Tensor = self.head(self._pooled(x))
+        out: Tensor = self.head(self.fc_norm(self._pooled(x)))
         return out
 
     def _pooled(self, x: Tensor) -> Tensor:
@@ -336,10 +389,11 @@ class ViTForImageClassification(Module):
 
     Args:
         num_classes: how many logits ``K``.
-        pool, distillation: as for :class:`ViTClassificationHead`.
+        pool, distillation, fc_norm: as for :class:`ViTClassificationHead`.
         num_prefix_tokens: by default 2 with distillation, else 1.
         image_size, patch_size, in_channels, embed_dim, num_heads, num_layers, hidden_dim, dropout,
-            attn_dropout, dynamic_image_size, norm_eps: as for :class:`ViTModel`.
+            attn_dropout, dynamic_image_size, norm_eps, activation, final_norm: as for
+            :class:`ViTModel`.
 
     Attributes:
         backbone: :class:`ViTModel`; ``head``: :class:`ViTClassificationHead`.
@@ -365,6 +419,9 @@ class ViTForImageClassification(Module):
         num_prefix_tokens: int | None = None,
         dynamic_image_size: bool = False,
         norm_eps: float = 1e-6,
+        activation: str = "gelu",
+        final_norm: bool = True,
+        fc_norm: bool = False,
     ) -> None:
         super().__init__()
         prefix = (2 if distillation else 1) if num_prefix_tokens is None else num_prefix_tokens
@@ -381,6 +438,8 @@ class ViTForImageClassification(Module):
             num_prefix_tokens=prefix,
             dynamic_image_size=dynamic_image_size,
             norm_eps=norm_eps,
+            activation=activation,
+            final_norm=final_norm,
         )
         self.head = ViTClassificationHead(
             embed_dim,
@@ -388,6 +447,8 @@ class ViTForImageClassification(Module):
             pool=pool,
             num_prefix_tokens=prefix,
             distillation=distillation,
+            fc_norm=fc_norm,
+            norm_eps=norm_eps,
         )
 
     def forward(

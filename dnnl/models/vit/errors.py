@@ -23,6 +23,10 @@ class DTypeError(ShapeError, TypeError):
     """Input of the wrong type or dtype."""
 
 
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read, or that is no model of ours: nothing was loaded."""
+
+
 def count(value: Any, name: str, *, least: int = 1) -> int:
     """Return ``value`` if it is a whole number of at least ``least``, else raise ShapeError."""
     if isinstance(value, torch.SymInt):  # a size that torch.export keeps symbolic

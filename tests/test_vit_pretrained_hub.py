@@ -1,0 +1,331 @@
+"""Checkpoints from a hub: whole models by download, tables by range requests; never the network."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from hub_server import serve
+from safetensors.torch import save_file
+
+import dnnl.models.vit as vit
+
+PROJECT = Path(vit.__file__).parents[3]
+ID = "owner/vit.tiny-16"
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A hub on this machine with one empty repository; the library asks it and no other."""
+    huggingface_hub = pytest.importorskip("huggingface_hub")
+    (tmp_path / "hub" / ID).mkdir(parents=True)
+    constants = pytest.importorskip("huggingface_hub.constants")
+    with serve(tmp_path / "hub") as server:
+        monkeypatch.setattr(constants, "ENDPOINT", server.url)
+        template = server.url + "/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        server.repository = server.folder / ID
+        yield server
+        huggingface_hub.close_session()
+
+
+def vit_b16():
+    """Return names and shapes of ViT-B/16 as transformers stores it."""
+    shapes = {
+        "vit.embeddings.cls_token": (1, 1, 768),
+        "vit.embeddings.patch_embeddings.projection.weight": (768, 3, 16, 16),
+        "vit.embeddings.patch_embeddings.projection.bias": (768,),
+        "vit.embeddings.position_embeddings": (1, 197, 768),
+    }
+    for i in range(12):
+        layer = f"vit.encoder.layer.{i}."
+        for part in ("query", "key", "value"):
+            shapes[f"{layer}attention.attention.{part}.weight"] = (768, 768)
+            shapes[f"{layer}attention.attention.{part}.bias"] = (768,)
+        for part, (a, b) in {
+            "attention.output": (768, 768),
+            "intermediate": (3072, 768),
+            "output": (768, 3072),
+        }.items():
+            shapes[f"{layer}{part}.dense.weight"], shapes[f"{layer}{part}.dense.bias"] = (
+                (a, b),
+                (a,),
+            )
+        for part in ("layernorm_before", "layernorm_after"):
+            shapes[f"{layer}{part}.weight"] = shapes[f"{layer}{part}.bias"] = (768,)
+    return shapes
+
+
+def write_sparse(path, shapes, padding=0, **numbers):
+    """Write a safetensors file that is mostly a hole: hundreds of MB that cost no disk."""
+    header, at = {"__metadata__": {"format": "pt" + " " * padding}}, 0
+    for name, shape in shapes.items():
+        size = 4 * torch.Size(shape).numel()
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    head = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        for name, tensor in numbers.items():
+            file.seek(8 + len(head) + header[name]["data_offsets"][0])
+            file.write(tensor.numpy().tobytes())
+        file.truncate(8 + len(head) + at)
+
+
+TABLE = "vit.embeddings.position_embeddings"
+
+
+@pytest.mark.parametrize("padding", [0, 200_000], ids=["short header", "long header"])
+@pytest.mark.parametrize("cdn", [False, True], ids=["direct", "redirected"])
+def test_of_hundreds_of_megabytes_only_the_table_is_read(padding, cdn, hub):
+    table = torch.randn(1, 197, 768)
+    write_sparse(hub.repository / "model.safetensors", vit_b16(), padding, **{TABLE: table})
+    assert (hub.repository / "model.safetensors").stat().st_size > 300_000_000
+    with serve(hub.folder) as other:
+        hub.cdn = other.url if cdn else ""
+        found = vit.extract_pos_embedding(ID, token="hf_secret")
+        assert torch.equal(found.table, table)
+        assert found.grid_size == (14, 14) and found.num_prefix_tokens == 1
+        assert hub.sent + other.sent < table.nbytes + 70_000 + padding
+        requests = 3 if padding else 2
+        assert [a[0] for a in hub.asked] == ["GET"] * requests
+        assert all(a[3] == "Bearer hf_secret" for a in hub.asked)
+        if cdn:
+            assert hub.sent == 0 and len(other.asked) == requests
+            assert not any(a[3] for a in other.asked)  # the token is nobody else's
+
+
+def small_state(**options):
+    model = vit.ViTForImageClassification(16, 4, 3, 7, 64, 1, 1, 32)
+    state = {}
+    for name, value in model.state_dict().items():
+        for ours, theirs in {
+            "backbone.embedding.add_cls_token.": "",
+            "backbone.embedding.pos_embed.": "",
+            "backbone.embedding.": "",
+            "backbone.encoder.layers.": "blocks.",
+            "backbone.encoder.": "",
+            "head.head": "head",
+            "mlp.net.0": "mlp.fc1",
+            "mlp.net.3": "mlp.fc2",
+        }.items():
+            name = name.replace(ours, theirs)
+        state[name] = value
+    return model.eval(), state
+
+
+def test_a_model_in_several_files_is_read_where_its_table_is(hub):
+    _, state = small_state()
+    index = {"weight_map": {name: "rest.safetensors" for name in state}}
+    for name in ("pos_embed", "cls_token"):
+        index["weight_map"][name] = name + ".safetensors"
+        save_file({name: state.pop(name)}, hub.repository / (name + ".safetensors"))
+    save_file(state, hub.repository / "rest.safetensors")
+    (hub.repository / "model.safetensors.index.json").write_text(json.dumps(index))
+    found = vit.extract_pos_embedding(ID)
+    assert found.num_prefix_tokens == 1 and found.table.shape == (1, 17, 64)
+    assert not any("rest" in path for _, path, _, _ in hub.asked)
+    model = vit.load_pretrained(ID)
+    assert torch.equal(model.backbone.embedding.pos_embed.pos_embed, found.table)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_a_table_comes_in_its_own_precision(dtype, hub):
+    state = {name: value.to(dtype) for name, value in small_state()[1].items()}
+    save_file(state, hub.repository / "model.safetensors")
+    found = vit.extract_pos_embedding(ID)
+    assert found.table.dtype == dtype and torch.equal(found.table, state["pos_embed"])
+
+
+def test_a_revision_and_a_file_may_be_named(hub):
+    _, state = small_state()
+    (hub.repository / "sub").mkdir()
+    save_file(state, hub.repository / "sub" / "ema.safetensors")
+    assert vit.extract_pos_embedding(ID, filename="sub/ema.safetensors", revision="v1")
+    assert {path for _, path, _, _ in hub.asked} == {f"/{ID}/resolve/v1/sub/ema.safetensors"}
+    assert vit.load_pretrained(ID, filename="sub/ema.safetensors", revision="v1")
+    for read in (vit.extract_pos_embedding, vit.load_pretrained):
+        with pytest.raises(vit.CheckpointError, match="Revision"):
+            read(ID, filename="sub/ema.safetensors", revision="gone")
+
+
+@pytest.mark.parametrize("cdn", [False, True], ids=["direct", "redirected"])
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
+def test_a_whole_model_is_downloaded_with_its_configuration(file, cdn, hub):
+    model, state = small_state()
+    if file.endswith("bin"):
+        torch.save(state, hub.repository / file)
+    else:
+        save_file(state, hub.repository / file)
+    config = {"architecture": "vit_x", "model_args": {"num_heads": 4}, "global_pool": "avg"}
+    (hub.repository / "config.json").write_text(json.dumps(config))
+    with serve(hub.folder) as other:
+        hub.cdn = other.url if cdn else ""
+        loaded = vit.load_pretrained(ID)
+        assert loaded.backbone.encoder.layers[0].attn.num_heads == 4 and loaded.head.pool == "mean"
+        loaded = vit.load_pretrained(ID, num_heads=1, pool="cls")
+    x = torch.randn(2, 3, 16, 16)
+    torch.testing.assert_close(loaded(x), model(x))
+
+
+EXTRACT, LOAD = vit.extract_pos_embedding, vit.load_pretrained
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "match"),
+    [
+        ("no ranges", "no ranges"),
+        ("no content range", "no ranges"),
+        ("shifted", "no ranges"),
+        ("short", "bytes where"),
+        ("long", "bytes where|cannot be read"),
+        ("endless", "bytes where"),
+        ("cut", "cannot be read"),
+        ("401", "gated"),
+        ("503", "503"),
+    ],
+)
+def test_a_server_that_misbehaves_is_an_error_of_one_kind(behaviour, match, hub):
+    write_sparse(hub.repository / "model.safetensors", vit_b16())
+    hub.behaviour = behaviour
+    with pytest.raises(vit.CheckpointError, match=match):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent < 20_000_000  # what was on its way when it was left
+
+
+@pytest.mark.parametrize("behaviour", ["cut", "401", "503"])
+def test_half_a_download_loads_nothing(behaviour, hub, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the library tries again, and waits before
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    hub.behaviour = behaviour
+    with pytest.raises(vit.CheckpointError, match=ID):
+        vit.load_pretrained(ID)
+    hub.behaviour = ""
+    assert vit.load_pretrained(ID)  # and nothing half stays behind
+
+
+@pytest.mark.parametrize("read", [EXTRACT, LOAD])
+def test_what_is_not_there_is_an_error_that_says_so(read, hub):
+    with pytest.raises(vit.CheckpointError, match=r"no model\.safetensors"):
+        read(ID)
+    with pytest.raises(vit.CheckpointError, match="owner/absent"):
+        read("owner/absent")
+    with pytest.raises(vit.CheckpointError, match=r"other\.safetensors"):
+        read(ID, filename="other.safetensors")
+    with pytest.raises(vit.CheckpointError):
+        vit.extract_pos_embedding(ID, filename="pytorch_model.bin")
+
+
+@pytest.mark.parametrize("read", [EXTRACT, LOAD])
+def test_a_server_that_is_not_there_is_an_error(read, hub, monkeypatch):
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr("time.sleep", lambda _: None)  # before it tries again
+    nowhere = "http://127.0.0.1:9"
+    monkeypatch.setattr(constants, "ENDPOINT", nowhere)
+    template = nowhere + "/{repo_id}/resolve/{revision}/{filename}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    with pytest.raises(vit.CheckpointError, match=ID):
+        read(ID)
+
+
+@pytest.mark.parametrize("file", ["../../secret.safetensors", "/etc/x.safetensors", "x.bin"])
+@pytest.mark.parametrize("read", [EXTRACT, LOAD])
+def test_an_index_cannot_lead_out_of_the_repository(read, file, hub):
+    index = {"weight_map": dict.fromkeys(small_state()[1], file)}
+    (hub.repository / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(vit.CheckpointError, match="beside"):
+        read(ID)
+    assert not any("secret" in path or "etc" in path for _, path, _, _ in hub.asked)
+
+
+def entry(first, last, shape=(1, 17, 16), dtype="F32"):
+    return {"dtype": dtype, "shape": shape, "data_offsets": [first, last]}
+
+
+SIZE = 4 * 17 * 16
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        entry(0, SIZE - 1),
+        entry(0, SIZE + 4),
+        entry(-SIZE, 0),
+        entry(SIZE, 0),
+        entry(10**9, 10**9 + SIZE),
+        entry(0, 4 * 10**12, (1, 10**6 + 1, 10**6)),
+        entry(0, SIZE, (1, -17, -16)),
+        entry(0, SIZE, (1.0, 17.0, 16.0)),
+        entry(0.0, float(SIZE)),
+        entry("0", "1088"),
+        entry(0, SIZE, dtype="I32"),
+        entry(0, SIZE, dtype=["F32"]),
+        entry(0, 0, (1, 17, 0)),
+        {"dtype": "F32"},
+        [],
+        None,
+    ],
+)
+def test_a_remote_header_that_lies_is_an_error(table, hub):
+    header = {"patch_embed.proj.weight": entry(0, 4, (1, 1, 1, 1)), "pos_embed": table}
+    head = json.dumps(header).encode()
+    data = struct.pack("<Q", len(head)) + head + bytes(2 * SIZE)
+    (hub.repository / "model.safetensors").write_bytes(data)
+    with pytest.raises(vit.CheckpointError):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent < 10_000
+
+
+def test_a_table_larger_than_any_is_not_fetched(hub):
+    shapes = {"patch_embed.proj.weight": (1024, 3, 1, 1), "pos_embed": (1, 300**2, 1024)}
+    write_sparse(hub.repository / "model.safetensors", shapes)
+    with pytest.raises(vit.CheckpointError, match="has 368,640,000 bytes"):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent <= 64 << 10
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"1234",
+        struct.pack("<Q", 2**63) + b"{}",
+        struct.pack("<Q", 100) + b"{}",
+        struct.pack("<Q", 2) + b"[]",
+        struct.pack("<Q", 2) + b"{}",
+        struct.pack("<Q", 2) + b"\xff\xff",
+        struct.pack("<Q", 50_000) + b"[" * 50_000,
+        struct.pack("<Q", 20 << 20) + bytes(20 << 20),
+    ],
+)
+def test_what_is_no_safetensors_file_is_an_error(content, hub):
+    (hub.repository / "model.safetensors").write_bytes(content)
+    with pytest.raises(vit.CheckpointError, match=ID):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent <= 64 << 10
+
+
+def test_hf_endpoint_is_obeyed_in_a_fresh_process(hub, tmp_path):
+    table = torch.randn(1, 197, 768)
+    write_sparse(hub.repository / "model.safetensors", vit_b16(), **{TABLE: table})
+    torch.save(table, tmp_path / "table.pt")
+    code = f"""
+import torch, dnnl.models.vit as vit
+found = vit.extract_pos_embedding({ID!r})
+print(torch.equal(found.table, torch.load({str(tmp_path / "table.pt")!r})), found[1:])
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        env={**os.environ, "HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        cwd=PROJECT,
+    )
+    assert done.stdout.strip() == "True ((14, 14), 1)", done.stderr
+    assert 0 < hub.sent < 700_000

@@ -1,0 +1,126 @@
+"""Build the site: English at its root, Chinese below ``zh/``. (make book)
+
+Both editions have the settings of ``_config.yml`` and the contents of ``_toc.yml``; what the
+Chinese one has different stands in ``_config.zh.yml``. `jupyter-book build .` alone builds the
+English edition as well, without links to the other.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+BUILD = ROOT / "_build"
+SITE = BUILD / "html"
+EDITIONS = ("en", "zh")
+
+# Heavy, the same in both editions, and found by their own addresses: one copy serves both, so that
+# a reader who changes the language loads nothing twice.
+SHARED = ("mathjax", "explorers")
+
+# The first page of the site leads to the edition that a reader once chose.
+CHOICE = (
+    '<script>try { if (localStorage.getItem("dnnl-language") === "zh-CN")'
+    ' location.replace("zh/index.html"); } catch { /* not remembered */ }</script>\n'
+)
+
+
+def load(name: str) -> dict[str, Any]:
+    settings: dict[str, Any] = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+    return settings
+
+
+def merged(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return ``settings`` with those of ``other`` laid over, at any depth."""
+    both = {**settings, **other}
+    for key in settings.keys() & other.keys():
+        if isinstance(settings[key], dict) and isinstance(other[key], dict):
+            both[key] = merged(settings[key], other[key])
+    return both
+
+
+def pages(edition: str) -> list[str]:
+    """Return the pages of an edition in their order, such as ``chapters/zh/06_order``."""
+    toc = load("_toc.yml")
+    english = [toc["root"], *(entry["file"] for entry in toc["chapters"])]
+    return [page.replace("/en/", f"/{edition}/") for page in english]
+
+
+def config(edition: str) -> dict[str, Any]:
+    """Return the settings of an edition, as Jupyter Book reads them."""
+    settings = load("_config.yml")
+    if edition != "en":
+        settings = merged(settings, load(f"_config.{edition}.yml"))
+    return settings
+
+
+def start(edition: str) -> subprocess.Popen[bytes]:
+    """Start the build of an edition in a folder of its own."""
+    folder = BUILD / edition
+    folder.mkdir(parents=True)
+    settings = config(edition)
+    # Here alone both editions are built, so here alone they link to each other.
+    settings["sphinx"]["config"]["dnnl_edition"] = edition
+    settings["sphinx"]["local_extensions"] = {
+        name: str(ROOT / path) for name, path in settings["sphinx"]["local_extensions"].items()
+    }
+    root, *chapters = pages(edition)
+    toc = {**load("_toc.yml"), "root": root, "chapters": [{"file": page} for page in chapters]}
+    for name, content in (("_config.yml", settings), ("_toc.yml", toc)):
+        text = yaml.safe_dump(content, allow_unicode=True, sort_keys=False)
+        (folder / name).write_text(text, encoding="utf-8")
+    strict = ["--all", "-W", "-n", "--keep-going", "-q"]
+    files = ["--config", str(folder / "_config.yml"), "--toc", str(folder / "_toc.yml")]
+    return subprocess.Popen(
+        ["jupyter-book", "build", str(ROOT), *strict, *files, "--path-output", str(folder)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,  # which says where the pages are: not yet true
+    )
+
+
+def assemble() -> None:
+    """Put the editions together."""
+    for edition in EDITIONS:
+        target = SITE if edition == "en" else SITE / edition
+        shutil.move(BUILD / edition / "_build" / "html", target)
+        if edition == "en":
+            continue
+        for name in SHARED:
+            shutil.rmtree(target / "_static" / name)
+        for page in target.rglob("*.html"):
+            text = page.read_text(encoding="utf-8")
+            up = "../" * len(page.relative_to(target).parent.parts)
+            for name in SHARED:
+                text = text.replace(f'"{up}_static/{name}/', f'"{up}../_static/{name}/')
+            page.write_text(text, encoding="utf-8")
+    first = SITE / "index.html"
+    first.write_text(CHOICE + first.read_text(encoding="utf-8"), encoding="utf-8")
+
+
+def main() -> int:
+    # From nothing each time: a page that is not rebuilt does not repeat its warning, a page that
+    # was taken out stays, and the build takes seconds.
+    for folder in (SITE, *(BUILD / edition for edition in EDITIONS)):
+        shutil.rmtree(folder, ignore_errors=True)
+    builds = {edition: start(edition) for edition in EDITIONS}  # at once, on two cores
+    failed = False
+    for edition, build in builds.items():
+        said, _ = build.communicate()
+        if build.returncode:
+            print(f"the edition {edition} could not be built:", file=sys.stderr)
+            sys.stderr.buffer.write(said)
+            failed = True
+    if failed:
+        return 1
+    assemble()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
