@@ -195,6 +195,17 @@ def test_a_hook_keeps_what_it_saw(kept, where, dynamic):
 
 
 @torch.no_grad()
+def test_a_hook_before_the_positions_keeps_the_sequence_without_them(kept):
+    module, x = vit.ViTEmbedding(16, 4, 3, 8).eval(), torch.randn(2, 3, 16, 16)
+    sequence, seen = module.add_cls_token(module.patch_embed(x)), []
+    module.pos_embed.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0]))
+    out = module(x)
+    assert kept == []
+    assert torch.equal(seen[0], sequence)
+    assert torch.equal(out, sequence + module.pos_embed.pos_embed)
+
+
+@torch.no_grad()
 def test_a_module_in_place_of_ours_keeps_what_it_made(kept):
     class Remembering(vit.ViTAddClassToken):
         def forward(self, x):
