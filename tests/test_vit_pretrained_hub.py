@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from hub_server import serve
+from peers import peer
 from safetensors.torch import save_file
 
 import dnnl.models.vit as vit
@@ -329,3 +331,48 @@ print(torch.equal(found.table, torch.load({str(tmp_path / "table.pt")!r})), foun
     )
     assert done.stdout.strip() == "True ((14, 14), 1)", done.stderr
     assert 0 < hub.sent < 700_000
+
+
+# What the README and 11.3.7 do with a network: here with a server instead of the hub
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
+def test_the_lines_of_the_readme_do_what_they_say(name, hub):
+    peer("torchvision")  # which transformers imports
+    transformers = peer("transformers")
+    config = transformers.ViTConfig(
+        hidden_size=64, num_hidden_layers=1, num_attention_heads=1, intermediate_size=96
+    )
+    model = transformers.ViTForImageClassification(config).eval()
+    for repository in ("google/vit-base-patch16-224", "google/vit-base-patch16-224-in21k"):
+        model.save_pretrained(hub.folder / repository)
+    text = (PROJECT / name).read_text(encoding="utf-8")
+    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "google/" in b]
+    names = {"vit": vit}
+    exec(block, names)
+    theirs = model.vit.embeddings.position_embeddings.detach()
+    assert torch.equal(names["table"], theirs)
+    assert names["larger"].shape == (1, 577, 64)
+    image = torch.rand(1, 3, 384, 384)
+    with torch.no_grad():
+        want = model(image, interpolate_pos_encoding=True).logits
+        torch.testing.assert_close(names["model"].eval()(image), want, rtol=0, atol=1e-4)
+
+
+def test_the_cell_of_the_page_draws_a_real_table(hub):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    figures = pytest.importorskip("dnnl.figures")
+    plt.switch_backend("agg")
+    page = json.loads((PROJECT / "chapters/en/07_two_dimensions.ipynb").read_text(encoding="utf-8"))
+    (source,) = [
+        "".join(c["source"]) for c in page["cells"] if "google/vit" in "".join(c["source"])
+    ]
+    (hub.folder / "google" / "vit-base-patch16-224-in21k").mkdir(parents=True)
+    weights = hub.folder / "google" / "vit-base-patch16-224-in21k" / "model.safetensors"
+    write_sparse(weights, vit_b16(), **{TABLE: torch.randn(1, 197, 768)})
+    plt.close("all")
+    exec(source, {"vit": vit, "figures": figures, "plt": plt})
+    (figure,) = map(plt.figure, plt.get_fignums())
+    assert sum(len(axes.images) for axes in figure.axes) == 49
+    plt.close(figure)
+    assert hub.sent < 197 * 768 * 4 + 70_000
