@@ -30,6 +30,10 @@
     remember(here);
     link.focus();
   });
+  // Arrived from the other edition: explorers above may have grown since the browser jumped here.
+  if (location.hash.startsWith("#part-") && performance.getEntriesByType("navigation")[0]?.type === "navigate") {
+    document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  }
   // What the reader chose counts, else the first language of the browser that the book speaks.
   const wanted = remembered() ?? navigator.languages.find((language) => /^(zh|en)\b/i.test(language));
   offer.hidden = !wanted || wanted.slice(0, 2).toLowerCase() === here.slice(0, 2);
