@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import contestants
-import torch
 
 import dnnl.models.vit as vit
 
@@ -15,13 +14,11 @@ import dnnl.models.vit as vit
 def main(who: str, argument: str) -> None:
     size = json.loads(argument)
     folder = Path(size.pop("folder"))
-    theirs, ours = folder / "timm.safetensors", folder / "dnnl.pt"
+    weights = folder / "timm.safetensors"
     if who == "write":
         from safetensors.torch import save_file
 
-        models = contestants.classifiers(size)
-        save_file(models["timm"].state_dict(), theirs)
-        torch.save(models["dnnl"].state_dict(), ours)
+        save_file(contestants.classifiers(size)["timm"].state_dict(), weights)
         return
     names = ("img_size", "patch_size", "embed_dim", "num_heads", "depth")
     options = dict(zip(names, size.values(), strict=True))
@@ -29,12 +26,9 @@ def main(who: str, argument: str) -> None:
     checkpoint = contestants.library("timm.models")
     before, start = _peak(), time.perf_counter()
     if who == "timm":
-        checkpoint.load_checkpoint(timm.VisionTransformer(**options), str(theirs))
-    elif load := getattr(vit, "load_pretrained", None):
-        load(theirs, num_heads=size["num_heads"])
+        checkpoint.load_checkpoint(timm.VisionTransformer(**options), str(weights))
     else:
-        model = contestants.ours(size)
-        model.load_state_dict(torch.load(ours, weights_only=True))
+        vit.load_pretrained(weights, num_heads=size["num_heads"])
     print(json.dumps([time.perf_counter() - start, _peak() - before]))
 
 
