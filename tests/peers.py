@@ -17,7 +17,7 @@ _declared: list[torch.library.Library] = []  # declarations live as long as this
 
 def peer(name: str) -> ModuleType:
     """Import a module of timm, transformers or torchvision, or skip the test in the open."""
-    if name.partition(".")[0] in ("timm", "torchvision"):  # timm imports torchvision
+    if name.partition(".")[0] in ("timm", "torchvision", "transformers"):  # which import it
         _import_torchvision()
     try:
         return _import(name)

@@ -125,17 +125,36 @@ def test_recorded_and_compiled_the_product_follows_the_batch(graph):
         torch.testing.assert_close(program.module()(x), want)
 
 
-# Without gradients the sum overwrites the sequence that nobody else holds
+# In float32, many tokens at once: the weight is laid out so that they come as rows
+
+
+@pytest.mark.parametrize("gradients", [False, True])
+def test_many_tokens_of_a_convolution_lie_as_rows(gradients):
+    embed = vit.ViTConvPatchEmbedding(224, 16, 3, 8)
+    x = torch.randn(21, 3, 224, 224)  # 3.16 million numbers; 20 images are fewer than 3 << 20
+    with torch.set_grad_enabled(gradients):
+        many, few = embed(x), embed(x[:20])
+    assert many.is_contiguous() == (not gradients)
+    assert not few.is_contiguous()
+    want = torch.nn.functional.conv2d(x, embed.proj.weight, embed.proj.bias, stride=16)
+    torch.testing.assert_close(many, want.flatten(2).transpose(1, 2), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(many[:20], few, rtol=1e-5, atol=1e-5)
+    assert embed.proj.weight.is_contiguous()
+
+
+# Without gradients class token, tokens and positions meet in one pass
 
 
 @pytest.fixture
 def kept():
-    """Collect the sequences that a module overwrites."""
-    overwritten, plain = [], torch.Tensor.add_
+    """Collect the sequences that are written in one pass."""
+    written, plain = [], vit.ViTEmbedding._written_once
     with mock.patch.object(
-        torch.Tensor, "add_", lambda self, other: overwritten.append(self) or plain(self, other)
+        vit.ViTEmbedding,
+        "_written_once",
+        lambda self, *args: written.append(plain(self, *args)) or written[-1],
     ):
-        yield overwritten
+        yield written
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -154,7 +173,7 @@ def test_without_gradients_it_computes_the_same_and_touches_nothing_of_ours(
         with mode():
             for _ in range(2):
                 assert torch.equal(module(x), want)
-        assert len(kept) == (2 if prefix else 0)
+        assert len(kept) == 2
         kept.clear()
         assert torch.equal(x, before)
     for name, value in module.state_dict().items():
@@ -257,3 +276,22 @@ def test_many_tables_or_many_modules_at_once(names):
         torch.testing.assert_close(
             out, torch.func.functional_call(module, alone, (x,)), rtol=1e-4, atol=1e-4
         )
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # torch's, of its own jvp
+@torch.no_grad()
+def test_many_images_at_once_and_directional_derivatives():
+    """`vmap` over images, and forward-mode derivatives, which gradients switched off leave on."""
+    module, x = vit.ViTEmbedding(16, 4, 3, 8).eval(), torch.randn(5, 3, 16, 16)
+    each = torch.vmap(lambda image: module(image[None])[0])(x)
+    torch.testing.assert_close(each, module(x), rtol=1e-5, atol=1e-5)
+    direction = torch.randn_like(x)
+    out, change = torch.func.jvp(module, (x,), (direction,))
+    torch.testing.assert_close(out, module(x), rtol=1e-5, atol=1e-5)
+    linear = module(direction) - module(torch.zeros_like(direction))
+    torch.testing.assert_close(change, linear, rtol=1e-4, atol=1e-4)
+    with torch.autograd.forward_ad.dual_level():
+        dual = module(torch.autograd.forward_ad.make_dual(x, direction))
+        primal, tangent = torch.autograd.forward_ad.unpack_dual(dual)
+    torch.testing.assert_close(primal, out, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(tangent, linear, rtol=1e-4, atol=1e-4)

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 
 from dnnl.models.vit.errors import (
     ShapeError,
@@ -105,24 +106,29 @@ class ViTLinearPatchEmbedding(_PatchEmbedding):
 
 
 class _PatchConv2d(nn.Conv2d):
-    """A convolution whose stride is its kernel; in bfloat16 on a CPU, computed as a linear map.
+    """A convolution whose stride is its kernel, on a CPU in the way that measures fastest.
 
-    There the product of matrices takes about three quarters of the convolution's time, and in
-    float32 as long (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
+    In bfloat16 it is computed as the linear map that it is, in about four fifths of the time. In
+    float32, for many tokens at once and without gradients, the weight is laid out in channels_last:
+    the result then lies in memory as rows of tokens, ready to be joined to the class token
+    (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into a grid of tokens ``(B, D, rows, columns)``."""
-        if input.dtype != torch.bfloat16 or input.device.type != "cpu":
+        plain = input.is_contiguous() and self.weight.is_contiguous()  # the user's channels_last
+        if not plain or input.device.type != "cpu":
             return super().forward(input)
-        wide = self.out_channels >= 128  # else cutting out the patches costs more than is saved
-        plain = input.is_contiguous() and self.weight.is_contiguous()  # channels_last: convolve
-        if not (wide and plain):
-            return super().forward(input)
-        patch = pair(self.kernel_size, "patch_size")
-        rows, columns = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
-        tokens = F.linear(patchify(input, patch), self.weight.flatten(1), self.bias)
-        return tokens.transpose(1, 2).reshape(input.shape[0], self.out_channels, rows, columns)
+        if input.dtype == torch.bfloat16 and self.out_channels >= 128:  # for fewer, not worth it
+            patch = pair(self.kernel_size, "patch_size")
+            rows, columns = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
+            tokens = F.linear(patchify(input, patch), self.weight.flatten(1), self.bias)
+            return tokens.transpose(1, 2).reshape(input.shape[0], self.out_channels, rows, columns)
+        quiet = not (torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling())
+        if quiet and input.numel() >= 3 << 20:  # 24 images of 224 × 224
+            rows_of_tokens = self.weight.contiguous(memory_format=torch.channels_last)
+            return F.conv2d(input, rows_of_tokens, self.bias, self.stride)
+        return super().forward(input)
 
 
 class ViTConvPatchEmbedding(_PatchEmbedding):
@@ -357,31 +363,48 @@ class ViTEmbedding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
-        tokens = self.add_cls_token(self.patch_embed(x))
-        unseen = self._unseen()
-        if self.dynamic_image_size:
-            table = self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
-            tokens = tokens.add_(table) if unseen else tokens + table
-        elif unseen and self.pos_embed.pos_embed.shape[1:] == tokens.shape[1:]:
-            tokens = tokens.add_(self.pos_embed.pos_embed.to(tokens.dtype))
+        tokens = self.patch_embed(x)
+        if self._unseen(tokens):
+            tokens = self._written_once(x, tokens)
+        elif self.dynamic_image_size:
+            tokens = self.add_cls_token(tokens) + self._table(x, tokens)
         else:
-            tokens = self.pos_embed(tokens)
+            tokens = self.pos_embed(self.add_cls_token(tokens))
         out: Tensor = self.dropout(tokens)
         return out
 
-    def _unseen(self) -> bool:
-        """Tell whether the sum may overwrite the sequence that ``add_cls_token`` has just made.
+    def _table(self, x: Tensor, tokens: Tensor) -> Tensor:
+        return self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
 
-        It saves a tensor as large as the result, and a few per cent of the time. Gradients, hooks,
-        modules that somebody put in place of ours, and parameters that stand for something else
-        (under ``vmap``, say) would see it: then the sum is a new tensor.
+    def _written_once(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Put class token and tokens together and add the positions, all in one pass.
+
+        It saves a tensor as large as the result, which a concatenation writes and the sum reads.
+        """
+        prefix, table = self.pos_embed.num_prefix_tokens, self._table(x, tokens)
+        out = tokens.new_empty(tokens.shape[0], *table.shape[1:])
+        for cls_token in self.add_cls_token.parameters():  # none without prefix tokens
+            out[:, :prefix] = cls_token.to(tokens.dtype) + table[:, :prefix]
+        torch.add(tokens, table[:, prefix:], out=out[:, prefix:])
+        return out
+
+    def _unseen(self, tokens: Tensor) -> bool:
+        """Tell whether nobody would see the sequence between class token and positions.
+
+        Gradients, transforms, hooks, and modules or parameters that somebody put in place of ours
+        would: then every step makes its own tensor.
         """
         token, positions = self.add_cls_token, self.pos_embed
+        rows = positions.num_prefix_tokens + self.patch_embed.num_patches
         return (
             not (torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling())
-            and type(token) is ViTAddClassToken
+            and type(tokens) is Tensor
+            and type(token) is (ViTAddClassToken if positions.num_prefix_tokens else nn.Identity)
             and type(positions) is ViTPositionalEmbedding
-            and type(positions.pos_embed) is nn.Parameter
+            and all(type(p) is nn.Parameter for p in (*token.parameters(), positions.pos_embed))
+            and positions.pos_embed.shape[1] == rows
+            and not torch._C._are_functorch_transforms_active()
+            and forward_ad.unpack_dual(tokens).tangent is None  # type: ignore[no-untyped-call]
             and not watched(token, positions)
         )
 
