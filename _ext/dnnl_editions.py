@@ -43,6 +43,8 @@ EDITIONS = {
 }
 
 HEADING = re.compile(r"<h[1-3]>")
+# A Chinese line may break anywhere; of a title in two parts, the second goes to its own line whole.
+PARTS_OF_TITLE = re.compile(r"(<h1>[^<]*：)([^<]+)")
 
 # What the theme and its parts leave in English, for want of a translation of their own.
 CHINESE = {
@@ -123,7 +125,8 @@ def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
         for tag, one in alternates.items()
     ]
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
-    context["body"] = number_headings(context.get("body") or "")
+    body = PARTS_OF_TITLE.sub(r'\1<span class="dnnl-phrase">\2</span>', context.get("body") or "")
+    context["body"] = number_headings(body)
 
 
 def number_headings(body: str) -> str:

@@ -381,7 +381,8 @@ class ViTEmbedding(Module):
 
         It saves a tensor as large as the result, which a concatenation writes and the sum reads.
         """
-        prefix, table = self.pos_embed.num_prefix_tokens, self._table(x, tokens)
+        prefix, own = self.pos_embed.num_prefix_tokens, self.pos_embed.pos_embed
+        table = self._table(x, tokens) if self.dynamic_image_size else own.to(tokens.dtype)
         out = tokens.new_empty(tokens.shape[0], *table.shape[1:])
         for cls_token in self.add_cls_token.parameters():  # none without prefix tokens
             out[:, :prefix] = cls_token.to(tokens.dtype) + table[:, :prefix]
