@@ -300,3 +300,20 @@ def changes(out: NotebookNode) -> Iterator[NotebookNode]:
             yield NotebookNode(out, data=NotebookNode(out.data, **{kind: smudge(value)}))
         elif isinstance(value, str) and re.search(r"\d", value):
             yield NotebookNode(out, data=NotebookNode(out.data, **{kind: change_digit(value)}))
+
+
+def test_two_runs_give_the_same_bytes_whatever_the_ids_of_widgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ids are random, and a written notebook sorts by them; the order of making counts."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import execute
+
+    cell = nbformat.v4.new_code_cell(
+        "import ipywidgets\nbox = ipywidgets.HBox([ipywidgets.Label(c) for c in 'abcdef'])\nbox"
+    )
+    path = tmp_path / "page.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
+    first, second = execute.execute(path), execute.execute(path)
+    assert first == second
+    assert first.count("LabelModel") == 6

@@ -56,12 +56,17 @@ def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return merged
 
 
-def renumber_widgets(text: str, name: str) -> str:
-    """Replace the random ids of widget models by the notebook's name and a number."""
-    state = nbformat.reads(text, as_version=4).metadata.get("widgets", {}).get(WIDGET_STATE, {})
-    for number, model_id in enumerate(state.get("state", {})):
+def renumber_widgets(nb: NotebookNode, name: str) -> NotebookNode:
+    """Replace the random ids of widget models by the notebook's name and a number.
+
+    Models are numbered in the order in which the kernel made them, in which the client keeps them;
+    a written notebook has them in the order of their ids.
+    """
+    text = nbformat.writes(nb)
+    state = nb.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
+    for number, model_id in enumerate(state):
         text = text.replace(model_id, f"{zlib.crc32(name.encode()):08x}{number:024x}")
-    return text
+    return nbformat.reads(text, as_version=4)
 
 
 def execute(path: Path) -> str:
@@ -95,7 +100,7 @@ def execute(path: Path) -> str:
             if out.output_type == "stream" and out.name == "stderr":
                 raise StderrError(f"cell {number} of {path.name} wrote to stderr:\n{out.text}")
     nbformat.validate(nb)
-    return renumber_widgets(nbformat.writes(nb) + "\n", path.stem)
+    return nbformat.writes(renumber_widgets(nb, path.stem)) + "\n"
 
 
 def store(path: Path, text: str) -> bool:
