@@ -316,4 +316,4 @@ def test_two_runs_give_the_same_bytes_whatever_the_ids_of_widgets(
     nbformat.write(nbformat.v4.new_notebook(cells=[cell]), path)
     first, second = execute.execute(path), execute.execute(path)
     assert first == second
-    assert first.count("LabelModel") == 6
+    assert first.count('"model_name": "LabelModel"') == 6
