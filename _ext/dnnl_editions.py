@@ -43,8 +43,9 @@ EDITIONS = {
 }
 
 HEADING = re.compile(r"<h[1-3]>")
-# A Chinese line may break anywhere; of a title in two parts, the second goes to its own line whole.
-PARTS_OF_TITLE = re.compile(r"(<h1>[^<]*：)([^<]+)")
+# A Chinese line may break anywhere; a title in two parts breaks between them, if it has to.
+PARTS_OF_TITLE = re.compile(r"<h1>([^<]*：)([^<]+)")
+PHRASES = r'<h1><span class="dnnl-phrase">\1</span><span class="dnnl-phrase">\2</span>'
 
 # What the theme and its parts leave in English, for want of a translation of their own.
 CHINESE = {
@@ -125,8 +126,7 @@ def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
         for tag, one in alternates.items()
     ]
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
-    body = PARTS_OF_TITLE.sub(r'\1<span class="dnnl-phrase">\2</span>', context.get("body") or "")
-    context["body"] = number_headings(body)
+    context["body"] = number_headings(PARTS_OF_TITLE.sub(PHRASES, context.get("body") or ""))
 
 
 def number_headings(body: str) -> str:
