@@ -15,6 +15,26 @@ def shaken(module):
     return module.eval()
 
 
+def named_as_timm(model):
+    """Return the state dict of a ``ViTForImageClassification`` under timm's names."""
+    names = {
+        "backbone.embedding.add_cls_token.": "",
+        "backbone.embedding.pos_embed.": "",
+        "backbone.embedding.": "",
+        "backbone.encoder.layers.": "blocks.",
+        "backbone.encoder.": "",
+        "head.head": "head",
+        "mlp.net.0": "mlp.fc1",
+        "mlp.net.3": "mlp.fc2",
+    }
+    state = {}
+    for name, value in model.state_dict().items():
+        for ours, theirs in names.items():
+            name = name.replace(ours, theirs)
+        state[name] = value
+    return state
+
+
 def timm_model(size=16, distilled=False, **options):
     """Return a VisionTransformer of timm, 3 layers of width 16 with 4 heads, patches of 4."""
     module = peer("timm.models.deit" if distilled else "timm.models.vision_transformer")
@@ -33,7 +53,6 @@ def timm_at(size, state, distilled=False, **options):
 
 def transformers_model(name="ViTForImageClassification", **options):
     """Return a model of transformers of the same size; ``name`` begins with that of its config."""
-    peer("torchvision")  # which transformers imports
     transformers = peer("transformers")
     config = getattr(transformers, name[: name.index("For")] + "Config")(
         image_size=16,

@@ -4,19 +4,12 @@ import re
 
 import pytest
 import torch
+from checkpoints import shaken
 from peers import peer
 
 import dnnl.models.vit as vit
 
 SIZE = {"embed_dim": 16, "num_heads": 4, "num_layers": 3, "hidden_dim": 32}
-
-
-def shaken(module):
-    """Move every parameter away from where it starts, so that none hides behind 0 or 1."""
-    with torch.no_grad():
-        for p in module.parameters():
-            p.add_(0.2 * torch.randn_like(p))
-    return module.eval()
 
 
 def renamed(state, names):

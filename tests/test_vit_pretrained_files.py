@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from checkpoints import jax_arrays
+from checkpoints import jax_arrays, named_as_timm
 from safetensors.torch import save_file
 
 import dnnl.models.vit as vit
@@ -26,23 +26,7 @@ READERS = [
 
 def state():
     """Return a small ViT with the names of timm."""
-    model = vit.ViTForImageClassification(16, 4, 3, 7, 16, 4, 1, 32)
-    names = {
-        "backbone.embedding.add_cls_token.": "",
-        "backbone.embedding.pos_embed.": "",
-        "backbone.embedding.": "",
-        "backbone.encoder.layers.": "blocks.",
-        "backbone.encoder.": "",
-        "head.head": "head",
-        "mlp.net.0": "mlp.fc1",
-        "mlp.net.3": "mlp.fc2",
-    }
-    out = {}
-    for name, value in model.state_dict().items():
-        for ours, theirs in names.items():
-            name = name.replace(ours, theirs)
-        out[name] = value
-    return out
+    return named_as_timm(vit.ViTForImageClassification(16, 4, 3, 7, 16, 4, 1, 32))
 
 
 def save(path):

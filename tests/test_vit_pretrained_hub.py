@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from checkpoints import named_as_timm
 from hub_server import serve
 from peers import peer
 from safetensors.torch import save_file
@@ -103,23 +104,9 @@ def test_of_hundreds_of_megabytes_only_the_table_is_read(padding, cdn, hub):
             assert not any(a[3] for a in other.asked)  # the token is nobody else's
 
 
-def small_state(**options):
+def small_state():
     model = vit.ViTForImageClassification(16, 4, 3, 7, 64, 1, 1, 32)
-    state = {}
-    for name, value in model.state_dict().items():
-        for ours, theirs in {
-            "backbone.embedding.add_cls_token.": "",
-            "backbone.embedding.pos_embed.": "",
-            "backbone.embedding.": "",
-            "backbone.encoder.layers.": "blocks.",
-            "backbone.encoder.": "",
-            "head.head": "head",
-            "mlp.net.0": "mlp.fc1",
-            "mlp.net.3": "mlp.fc2",
-        }.items():
-            name = name.replace(ours, theirs)
-        state[name] = value
-    return model.eval(), state
+    return model.eval(), named_as_timm(model)
 
 
 def test_a_model_in_several_files_is_read_where_its_table_is(hub):
@@ -338,7 +325,6 @@ print(torch.equal(found.table, torch.load({str(tmp_path / "table.pt")!r})), foun
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
 def test_the_lines_of_the_readme_do_what_they_say(name, hub):
-    peer("torchvision")  # which transformers imports
     transformers = peer("transformers")
     config = transformers.ViTConfig(
         hidden_size=64, num_hidden_layers=1, num_attention_heads=1, intermediate_size=96

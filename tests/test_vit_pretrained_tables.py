@@ -33,7 +33,6 @@ TRANSFORMERS = {
 
 
 def transformers_model(name, **options):
-    peer("torchvision")  # which transformers imports
     transformers = peer("transformers")
     family = next(f for f in ("Dinov2WithRegisters", "Dinov2", "ViTMAE", "ViT", "DeiT", "Beit",
                               "CLIPVision", "SiglipVision") if name.startswith(f))  # fmt: skip
