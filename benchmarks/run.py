@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import platform
+import random
 import re
 import statistics
 import subprocess
@@ -58,13 +59,13 @@ class Bench:
         for run in runs.values():
             run(), run()  # memory, caches, compilers
         times: Times = {name: [] for name in runs}
-        names, least = list(runs), 2 if self.quick else 9
+        names, least, order = list(runs), 2 if self.quick else 9, random.Random(0)
         end = time.perf_counter() + (self.seconds if seconds is None else seconds)
         for round_ in itertools.count():
             if round_ >= least and (self.quick or time.perf_counter() > end):
                 return times
-            first = round_ % len(names)
-            for name in names[first:] + names[:first]:
+            order.shuffle(names)  # nobody always runs after the same one: what it left is felt
+            for name in names:
                 start = time.perf_counter()
                 runs[name]()
                 if self.device == "cuda":
@@ -376,6 +377,8 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     options = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")  # how a library runs is its own affair
     torch.manual_seed(0)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)  # before the minutes, not after
 
     devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
     before, cases = os.getloadavg()[0], list[Case]()

@@ -21,8 +21,12 @@ from dnnl.models.vit.errors import (
     tracing,
 )
 from dnnl.models.vit.module import Module, token_parameter, watched
-from dnnl.models.vit.patches import patchify
+from dnnl.models.vit.patches import cut, patchify
 from dnnl.models.vit.positions import interpolate_pos_embedding
+
+# On a CPU it is oneDNN that convolves: for these dtypes, and not in every build of torch.
+_ONEDNN = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+_ONEDNN_DTYPES = (torch.float32, torch.bfloat16) if _ONEDNN else ()
 
 
 class _PatchEmbedding(Module):
@@ -49,12 +53,13 @@ class _PatchEmbedding(Module):
 
     def grid_of(self, x: Tensor) -> tuple[int, int]:
         """Return the grid ``(rows, columns)`` of the patches of images ``(B, C, H, W)``."""
-        return divide((sizes(x)[2], sizes(x)[3]), self.patch_size, "an image size")
+        _, _, height, width = sizes(x)
+        return divide((height, width), self.patch_size, "an image size")
 
     def _check(self, x: Tensor) -> None:
         check_image(x, self.in_channels, self.proj)
-        size = (sizes(x)[2], sizes(x)[3])
-        if size != self.image_size:
+        _, _, height, width = sizes(x)
+        if (size := (height, width)) != self.image_size:
             self.grid_of(x)  # says so if the patch does not divide the image
             if not self.dynamic_image_size:
                 raise ShapeError(
@@ -108,27 +113,43 @@ class ViTLinearPatchEmbedding(_PatchEmbedding):
 class _PatchConv2d(nn.Conv2d):
     """A convolution whose stride is its kernel, on a CPU in the way that measures fastest.
 
-    In bfloat16 it is computed as the linear map that it is, in about four fifths of the time. In
-    float32, for many tokens at once and without gradients, the weight is laid out in channels_last:
-    the result then lies in memory as rows of tokens, ready to be joined to the class token
-    (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
+    There every patch is made one pixel, with as many channels as the patch has numbers, and the
+    kernel one pixel with it: the same products, but patches and tokens lie in memory as rows
+    (channels_last), which oneDNN multiplies fastest and which are joined to the class token as they
+    are (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
     """
 
     def forward(self, input: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into a grid of tokens ``(B, D, rows, columns)``."""
-        plain = input.is_contiguous() and self.weight.is_contiguous()  # the user's channels_last
-        if not plain or input.device.type != "cpu":
+        if not self.by_rows(input):
             return super().forward(input)
-        if input.dtype == torch.bfloat16 and self.out_channels >= 128:  # for fewer, not worth it
-            patch = pair(self.kernel_size, "patch_size")
-            rows, columns = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
-            tokens = F.linear(patchify(input, patch), self.weight.flatten(1), self.bias)
-            return tokens.transpose(1, 2).reshape(input.shape[0], self.out_channels, rows, columns)
-        quiet = not (torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling())
-        if quiet and input.numel() >= 3 << 20:  # 24 images of 224 × 224
-            rows_of_tokens = self.weight.contiguous(memory_format=torch.channels_last)
-            return F.conv2d(input, rows_of_tokens, self.bias, self.stride)
-        return super().forward(input)
+        patch = pair(self.kernel_size, "patch_size")
+        grid = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
+        return (
+            self.project(patchify(input, patch))
+            .transpose(1, 2)
+            .reshape(-1, self.out_channels, *grid)
+        )
+
+    def by_rows(self, images: Tensor) -> bool:
+        """Tell whether images in this memory are projected faster as rows."""
+        return (
+            images.device.type == "cpu"
+            and images.dtype in _ONEDNN_DTYPES
+            and self.out_channels >= 128  # for fewer, cutting costs what multiplying saves
+            and images.is_contiguous()
+            and self.weight.is_contiguous()  # else somebody chose channels_last
+        )
+
+    def project(self, patches: Tensor) -> Tensor:
+        """Turn patches ``(B, N, C * P * P)`` into tokens ``(B, N, D)``: pictures of 1×N pixels."""
+        recorded = tracing() or torch.compiler.is_compiling()  # for batches of any size
+        if not recorded and patches.shape[0] * patches.shape[1] < 512:
+            # For few patches oneDNN's own order of the weights costs more than it saves.
+            return F.linear(patches, self.weight.flatten(1), self.bias)
+        pixels = patches.transpose(1, 2).unsqueeze(2)
+        weight = self.weight.reshape(self.out_channels, -1, 1, 1)
+        return F.conv2d(pixels, weight, self.bias).squeeze(2).transpose(1, 2)
 
 
 class ViTConvPatchEmbedding(_PatchEmbedding):
@@ -138,6 +159,8 @@ class ViTConvPatchEmbedding(_PatchEmbedding):
     ``nn.Conv2d``. With ``conv.proj.weight == linear.proj.weight.reshape_as(conv.proj.weight)`` and
     equal biases both give the same tokens up to rounding.
     """
+
+    proj: _PatchConv2d
 
     def __init__(
         self,
@@ -363,50 +386,63 @@ class ViTEmbedding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
-        tokens = self.patch_embed(x)
-        if self._unseen(tokens):
-            tokens = self._written_once(x, tokens)
+        if self._unseen(x):
+            tokens = self._in_place(x)
         elif self.dynamic_image_size:
-            tokens = self.add_cls_token(tokens) + self._table(x, tokens)
+            tokens = self.add_cls_token(self.patch_embed(x))
+            tokens = tokens + self._table(x).to(tokens.dtype)
         else:
-            tokens = self.pos_embed(self.add_cls_token(tokens))
+            tokens = self.pos_embed(self.add_cls_token(self.patch_embed(x)))
         out: Tensor = self.dropout(tokens)
         return out
 
-    def _table(self, x: Tensor, tokens: Tensor) -> Tensor:
-        return self.table_for(self.patch_embed.grid_of(x)).to(tokens.dtype)
+    def _table(self, x: Tensor) -> Tensor:
+        return self.table_for(self.patch_embed.grid_of(x))
 
-    def _written_once(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """Put class token and tokens together and add the positions, all in one pass.
+    def _in_place(self, x: Tensor) -> Tensor:
+        """Project the patches to where their tokens will stay, and add the positions there.
 
-        It saves a tensor as large as the result, which a concatenation writes and the sum reads.
+        It saves two tensors as large as the result: a concatenation's, and a sum's.
         """
-        prefix, own = self.pos_embed.num_prefix_tokens, self.pos_embed.pos_embed
-        table = self._table(x, tokens) if self.dynamic_image_size else own.to(tokens.dtype)
-        out = tokens.new_empty(tokens.shape[0], *table.shape[1:])
-        for cls_token in self.add_cls_token.parameters():  # none without prefix tokens
-            out[:, :prefix] = cls_token.to(tokens.dtype) + table[:, :prefix]
-        torch.add(tokens, table[:, prefix:], out=out[:, prefix:])
-        return out
+        embed, positions = self.patch_embed, self.pos_embed
+        embed._check(x)
+        table = self._table(x) if self.dynamic_image_size else positions.pos_embed
+        prefix, patches = positions.num_prefix_tokens, cut(x, embed.patch_size)
+        # The rows before the patches stay unset: class tokens take the place of what comes of them.
+        rows = x.new_empty(x.shape[0], table.shape[1], patches.shape[3:].numel())
+        rows[:, prefix:].view(patches.shape).copy_(patches)
+        out: Tensor = embed.proj.project(rows)
+        if isinstance(self.add_cls_token, ViTAddClassToken):
+            out[:, :prefix] = self.add_cls_token.cls_token
+        return out.add_(table.to(out.dtype))
 
-    def _unseen(self, tokens: Tensor) -> bool:
-        """Tell whether nobody would see the sequence between class token and positions.
+    def _unseen(self, x: Tensor) -> bool:
+        """Tell whether nobody would see what is between the images and the sequence.
 
         Gradients, transforms, hooks, and modules or parameters that somebody put in place of ours
         would: then every step makes its own tensor.
         """
-        token, positions = self.add_cls_token, self.pos_embed
-        rows = positions.num_prefix_tokens + self.patch_embed.num_patches
-        return (
-            not (torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling())
-            and type(tokens) is Tensor
-            and type(token) is (ViTAddClassToken if positions.num_prefix_tokens else nn.Identity)
+        if torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling():
+            return False
+        embed, token, positions = self.patch_embed, self.add_cls_token, self.pos_embed
+        prefix, proj = positions.num_prefix_tokens, getattr(embed, "proj", None)
+        if not (
+            type(x) is Tensor
+            and type(embed) is ViTConvPatchEmbedding
+            and type(proj) is _PatchConv2d
             and type(positions) is ViTPositionalEmbedding
-            and all(type(p) is nn.Parameter for p in (*token.parameters(), positions.pos_embed))
-            and positions.pos_embed.shape[1] == rows
+            and type(token) is (ViTAddClassToken if prefix else nn.Identity)
+            and proj.by_rows(x)
+        ):
+            return False
+        own = [proj.weight, proj.bias, positions.pos_embed]
+        own += [token.cls_token] if isinstance(token, ViTAddClassToken) else []
+        return (
+            all(type(p) is nn.Parameter for p in own)
+            and positions.pos_embed.shape[1] == prefix + embed.num_patches
             and not torch._C._are_functorch_transforms_active()
-            and forward_ad.unpack_dual(tokens).tangent is None  # type: ignore[no-untyped-call]
-            and not watched(token, positions)
+            and forward_ad.unpack_dual(x).tangent is None  # type: ignore[no-untyped-call]
+            and not watched(embed, proj, token, positions)
         )
 
     def interpolate_pos_embedding(

@@ -29,6 +29,8 @@ class CheckpointError(ValueError):
 
 def count(value: Any, name: str, *, least: int = 1) -> int:
     """Return ``value`` if it is a whole number of at least ``least``, else raise ShapeError."""
+    if type(value) is int and value >= least:  # nearly always
+        return value
     if isinstance(value, torch.SymInt):  # a size that torch.export keeps symbolic
         return value  # type: ignore[return-value]
     try:
@@ -109,8 +111,8 @@ def check_floating(x: Tensor, name: str) -> None:
 def check_image(x: Any, channels: int, reader: nn.Module) -> None:
     """Raise unless ``x`` is a batch of images that the projection ``reader`` can read."""
     check_dims(x, "(B, C, H, W)", "images")
-    if sizes(x)[1] != channels:
-        raise ShapeError(f"Expected images with {channels} channels, but got {sizes(x)[1]}.")
+    if (got := sizes(x)[1]) != channels:
+        raise ShapeError(f"Expected images with {channels} channels, but got {got}.")
     if not x.is_floating_point():
         raise DTypeError(
             f"Expected floating-point images, but got {x.dtype}: scale the pixels first, "

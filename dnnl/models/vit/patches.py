@@ -24,11 +24,14 @@ def patchify(x: Tensor, patch_size: Size) -> Tensor:
     Source: arXiv:2010.11929, section 3.1.
     """
     check_dims(x, "(B, C, H, W)", "images")
-    b, (_, c, h, w) = x.shape[0], sizes(x)
-    ph, pw = pair(patch_size, "patch_size")
-    gh, gw = divide((h, w), (ph, pw), "an image size")
-    x = x.reshape(b, c, gh, ph, gw, pw).permute(0, 2, 4, 1, 3, 5)
-    return x.reshape(b, gh * gw, c * ph * pw)
+    return cut(x, pair(patch_size, "patch_size")).flatten(3).flatten(1, 2)
+
+
+def cut(x: Tensor, patch: tuple[int, int]) -> Tensor:
+    """Return images ``(B, C, H, W)`` as a view ``(B, rows, columns, C, P_h, P_w)``, if they can."""
+    (_, c, h, w), (ph, pw) = sizes(x), patch
+    gh, gw = divide((h, w), patch, "an image size")
+    return x.reshape(x.shape[0], c, gh, ph, gw, pw).permute(0, 2, 4, 1, 3, 5)
 
 
 def unpatchify(p: Tensor, patch_size: Size, grid_size: Size) -> Tensor:

@@ -156,7 +156,7 @@ def interpolate_pos_embedding(
         antialias=antialias,
         align_corners=align_corners if mode in _SMOOTH else None,
     )
-    patches = image.permute(0, 2, 3, 1).reshape(1, new[0] * new[1], dim)
+    patches = image.flatten(2).transpose(1, 2)  # (1, new_rows * new_columns, D)
     return torch.cat([head, patches.to(head.dtype)], dim=1)
 
 
