@@ -27,30 +27,36 @@ def convolution(module, x):
 
 @pytest.fixture
 def by_rows():
-    """Collect the projections that are computed with patches as pixels."""
-    calls, plain = [], F.conv2d
+    """Collect what is projected as rows: by a product, or as pictures of 1×N pixels."""
+    calls, linear, conv2d = [], F.linear, F.conv2d
 
-    def conv2d(images, weight, *args, **kwargs):
+    def product(rows, weight, *args):
+        calls.append(rows)
+        return linear(rows, weight, *args)
+
+    def convolution(images, weight, *args, **kwargs):
         if weight.shape[2:] == (1, 1):
             calls.append(images)
-        return plain(images, weight, *args, **kwargs)
+        return conv2d(images, weight, *args, **kwargs)
 
-    with mock.patch.object(F, "conv2d", conv2d):
+    with mock.patch.object(F, "linear", product), mock.patch.object(F, "conv2d", convolution):
         yield calls
 
 
-# A patch is a pixel with many channels
+# Patches are rows of numbers, or pixels with many channels
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
-@pytest.mark.parametrize("batch", [0, 1, 3])
+@pytest.mark.parametrize("batch", [0, 1, 3, 42, 43])  # 12 patches each: from 512 on, as pixels
 @pytest.mark.parametrize("channels", [1, 3, 5])
-def test_patches_as_pixels_give_the_tokens_of_the_convolution(by_rows, batch, channels, dtype):
+def test_rows_give_the_tokens_of_the_convolution(by_rows, batch, channels, dtype):
     module = patch_embedding(dtype, channels=channels)
     x = torch.randn(batch, channels, 8, 12).to(dtype)
     out = module(x)
     assert len(by_rows) == 1
-    assert by_rows[0].is_contiguous(memory_format=torch.channels_last)  # else oneDNN copies
+    assert by_rows[0].dim() == (4 if batch == 43 else 3)
+    if batch == 43:
+        assert by_rows[0].is_contiguous(memory_format=torch.channels_last)  # else oneDNN copies
     assert out.is_contiguous()  # rows of tokens: the next step need not turn them over
     assert out.dtype == dtype
     near = NEAR if dtype == BF16 else {"rtol": 1e-5, "atol": 1e-5}
@@ -60,10 +66,11 @@ def test_patches_as_pixels_give_the_tokens_of_the_convolution(by_rows, batch, ch
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, BF16], ids=str)
-def test_patches_as_pixels_give_the_gradients_of_the_convolution(by_rows, dtype):
+@pytest.mark.parametrize("batch", [2, 43])
+def test_rows_give_the_gradients_of_the_convolution(by_rows, batch, dtype):
     module = patch_embedding(dtype)
-    x = torch.randn(2, 3, 8, 12).to(dtype).requires_grad_()
-    weight = torch.randn(2, 12, 128).to(dtype)
+    x = torch.randn(batch, 3, 8, 12).to(dtype).requires_grad_()
+    weight = torch.randn(batch, 12, 128).to(dtype)
     wanted = [x, *module.parameters()]
     ours = torch.autograd.grad((module(x) * weight).sum(), wanted)
     assert len(by_rows) == 1
@@ -126,9 +133,10 @@ def test_the_memory_format_of_the_weights_is_the_users_and_outlives_a_load():
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("graph", [False, True])
-def test_recorded_and_compiled_it_follows_the_batch(graph):
+@pytest.mark.parametrize("batch", [3, 40])  # of 16 patches each
+def test_recorded_and_compiled_it_follows_the_batch(graph, batch):
     module = vit.ViTEmbedding(16, 4, 3, 128).to(BF16).eval()
-    x = torch.randn(3, 3, 16, 16).to(BF16)
+    x = torch.randn(batch, 3, 16, 16).to(BF16)
     with torch.set_grad_enabled(graph):
         want = module(x)
         traced = torch.jit.trace(module, x[:2])
@@ -165,8 +173,8 @@ def test_without_gradients_it_computes_the_same_and_touches_nothing_of_ours(
 ):
     module = vit.ViTEmbedding(16, 4, 3, 128, num_prefix_tokens=prefix, dynamic_image_size=dynamic)
     state = copy.deepcopy(module.eval().state_dict())
-    for size in [(16, 16), (8, 24)][: 1 + dynamic]:
-        x = torch.randn(2, 3, *size)
+    for batch, size in [(2, (16, 16)), (40, (16, 16)), (2, (8, 24))][: 2 + dynamic]:
+        x = torch.randn(batch, 3, *size)
         before = x.clone()
         want = module(x).detach()
         assert kept == []
