@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import jieba
+from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 from sphinx.search.zh import SearchChinese
+from sphinx.transforms.post_transforms import SphinxPostTransform
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = Path(__file__).parent / "assets"
@@ -42,6 +44,8 @@ EDITIONS = {
     },
 }
 
+# A line may not break inside 14 × 14 or 16.7 %.
+TOGETHER = re.compile(r"(?<=\d) (?=[×%])|(?<=×) (?=\d)")
 HEADING = re.compile(r"<h[1-3]>")
 # A Chinese line may break anywhere; a title in two parts breaks between them, if it has to.
 PARTS_OF_TITLE = re.compile(r"<h1>([^<]*：)([^<]+)")
@@ -74,7 +78,7 @@ CHINESE = {
 # The same inside the article, or as a part of a text, or in a script of the theme.
 PARTS = {
     'title="Link to this heading"': 'title="本节的链接"',
-    "© Copyright ": "© 版权所有 ",
+    "© Copyright ": "版权所有 © ",
 }
 SCRIPTS = {"togglebutton.js": {"Toggle hidden content": "展开或收起"}}
 # (the notebook's own text stands in the article, and its data in scripts)
@@ -133,6 +137,19 @@ def number_headings(body: str) -> str:
     """Give every heading a name that is the same in both editions."""
     count = itertools.count(1)
     return HEADING.sub(lambda m: f'<span id="part-{next(count)}"></span>{m[0]}', body)
+
+
+class KeepTogether(SphinxPostTransform):
+    """Keep numbers together with their signs; code stays as it is."""
+
+    default_priority = 900
+
+    def run(self, **_: Any) -> None:
+        """Put a space that does not break in place of one that does."""
+        for text in list(self.document.findall(nodes.Text)):
+            code = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.raw))
+            if not code and TOGETHER.search(text):
+                text.parent.replace(text, nodes.Text(TOGETHER.sub("\u00a0", text)))
 
 
 def terms() -> list[dict[str, Any]]:
@@ -200,6 +217,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("dnnl_edition", "", "env")
     app.add_search_language(Chinese)
     app.add_js_file(SCRIPT)
+    app.add_post_transform(KeepTogether)
     app.connect("config-inited", configure)
     app.connect("html-page-context", link)
     app.connect("build-finished", finish, priority=890)  # before dnnl_book joins the scripts

@@ -21,7 +21,8 @@ EDITIONS = {
         "Chinese?",
         ("English", "中文", "Meaning"),
         "Both editions use these terms and no others for the same thing. Formulas and code use the "
-        "field's own letters: `B` images in a batch, `N` tokens, `D` numbers in each of them.",
+        "field's own letters: `B` images in a batch, `N` patches of an image, `D` numbers in each "
+        "token.",
     ),
     "zh": (
         "术语表：中英文对照",

@@ -150,7 +150,7 @@ const TEXT = {
     pairs: (t, n) => `${t}² = ${n} 个权重`,
     parts: "参数占比：投影（蓝）、前缀（橙）、位置嵌入（绿）。",
     wrong: "ShapeError",
-    conv: (rows, columns, down, across, lost, share) => `直接用 Conv2d，它会照用 ${rows} × ${columns} 的网格，永远读不到${[down && ` ${down} 行`, across && ` ${across} 列`].filter(Boolean).join("和")}：${lost} 个像素，占图像的 ${share} %。`,
+    conv: (rows, columns, down, across, lost, share) => `直接用 Conv2d，它会照用 ${rows} × ${columns} 的网格，永远读不到${[down && ` ${down} 行`, across && ` ${across} 列`].filter(Boolean).join("和")}：${lost} 个像素，占图像的 ${share}%。`,
     small: "这一次，直接用 Conv2d 也会报错：卷积核比图像还大。",
     fits: (size) => `${size} 就能整除。`,
     picture: (h, w, p, rows, columns) => `${h} × ${w} 像素的图像，图像块 ${p} × ${p}：完整的图像块有 ${rows} 行 ${columns} 列。`,
