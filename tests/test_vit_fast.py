@@ -207,15 +207,16 @@ def test_a_hook_keeps_what_it_saw(kept, where, dynamic):
         handle = nn.modules.module.register_module_forward_hook(keep)
     else:
         handle = getattr(module, where).register_forward_hook(keep)
-    with handle:
-        assert torch.equal(module(x), want)
+    exact = {"rtol": 1e-5, "atol": 1e-5} if where == "everywhere" else {"rtol": 0, "atol": 0}
+    with handle:  # everywhere: on the convolution too, which then runs as such
+        torch.testing.assert_close(module(x), want, **exact)
     assert kept == []
     for owner, taken, given in seen:
         if owner is module.add_cls_token:
-            assert torch.equal(given, sequence)
+            torch.testing.assert_close(given, sequence, **exact)
         else:
-            assert torch.equal(taken, sequence)
-            assert torch.equal(given, want)
+            torch.testing.assert_close(taken, sequence, **exact)
+            torch.testing.assert_close(given, want, **exact)
     assert seen or (dynamic and where == "pos_embed")  # whose table is resized, not called
     assert torch.equal(module(x), want)
     assert len(kept) == 1  # the hook is gone
@@ -240,9 +241,17 @@ def test_a_hook_keeps_the_tokens_without_class_token_and_positions(kept, where):
     assert len(kept) == 1
     handle = module.get_submodule(where).register_forward_hook(lambda *args: seen.append(args[2]))
     with handle:
-        assert torch.equal(module(x), want)
+        torch.testing.assert_close(module(x), want, rtol=1e-5, atol=1e-5)
     assert len(kept) == 1
-    assert torch.equal(seen[0], tokens)
+    torch.testing.assert_close(seen[0], tokens, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("where", ["patch_embed", "patch_embed.proj"])
+def test_a_hook_on_the_way_back_is_called(where):
+    module, seen = vit.ViTEmbedding(16, 4, 3, 128), []
+    module.get_submodule(where).register_full_backward_hook(lambda *args: seen.append(args))
+    module(torch.randn(2, 3, 16, 16, requires_grad=True)).sum().backward()
+    assert len(seen) == 1
 
 
 @torch.no_grad()
@@ -293,6 +302,165 @@ def test_a_module_in_place_of_ours_keeps_what_it_made(kept):
     assert torch.equal(patched(x), sequence + table)
     assert torch.equal(made[0], sequence)
     assert kept == []
+
+
+def without_positions(module):
+    module.pos_embed = nn.Identity()
+
+
+def with_its_own_positions(module):
+    class Twice(nn.Module):
+        def forward(self, x):
+            return 2 * x
+
+    module.pos_embed = Twice()
+
+
+def parameter(name, *shape, device="cpu"):
+    def change(module):
+        owner, _, own = name.rpartition(".")
+        setattr(module.get_submodule(owner), own, nn.Parameter(torch.ones(shape, device=device)))
+
+    return change
+
+
+def of_other_prefix(module):
+    module.add_cls_token = vit.ViTAddClassToken(128, 2)
+
+
+def of_other_size(module):
+    module.patch_embed.image_size, module.patch_embed.dynamic_image_size = (8, 8), True
+
+
+def with_other_steps(module):
+    module.patch_embed.proj.stride = (2, 2)
+
+
+def with_padding(module):
+    module.patch_embed.proj.padding = (4, 4)
+
+
+def narrowed(module):
+    proj = module.patch_embed.proj
+    proj.weight = nn.Parameter(proj.weight[:64].detach())
+    proj.bias = nn.Parameter(proj.bias[:64].detach())
+
+
+def without_bias(module):
+    module.patch_embed.proj.bias = None
+
+
+def with_a_patched_convolution(module):
+    proj = module.patch_embed.proj
+    proj._conv_forward = lambda x, weight, bias: 2 * F.conv2d(x, weight, bias, proj.stride)
+
+
+def with_a_parametrised_weight(module):
+    torch.nn.utils.parametrizations.weight_norm(module.patch_embed.proj)
+
+
+SURGERY = {
+    "no positions": without_positions,
+    "other positions": with_its_own_positions,
+    "class token (1, 1, 1)": parameter("add_cls_token.cls_token", 1, 1, 1),
+    "class token (D,)": parameter("add_cls_token.cls_token", 128),
+    "two class tokens": of_other_prefix,
+    "a table (1, T, 1)": parameter("pos_embed.pos_embed", 1, 17, 1),
+    "a table (2, T, D)": parameter("pos_embed.pos_embed", 2, 17, 128),
+    "a narrow table": parameter("pos_embed.pos_embed", 1, 17, 64),
+    "a hollow table": parameter("pos_embed.pos_embed", 1, 17, 128, device="meta"),
+    "a hollow class token": parameter("add_cls_token.cls_token", 1, 1, 128, device="meta"),
+    "another image size": of_other_size,
+    "stride": with_other_steps,
+    "padding": with_padding,
+    "narrowed": narrowed,
+    "no bias": without_bias,
+    "patched convolution": with_a_patched_convolution,
+    "weight norm": with_a_parametrised_weight,
+}
+
+
+@pytest.mark.parametrize("batch", [1, 2, 40])
+@pytest.mark.parametrize("change", SURGERY.values(), ids=SURGERY)
+def test_whatever_was_done_to_it_it_does_the_same_without_gradients(change, batch):
+    """And what plain torch does: with `double`, no short cut is taken."""
+    module, x = vit.ViTEmbedding(16, 4, 3, 128).eval(), torch.randn(batch, 3, 16, 16)
+    change(module)
+
+    def outcome(gradients, dtype):
+        with torch.set_grad_enabled(gradients):
+            try:
+                return copy.deepcopy(module).to(dtype)(x.to(dtype)).detach()
+            except Exception as error:
+                return type(error)
+
+    want = outcome(True, torch.float64)
+    for gradients in (False, True):
+        got = outcome(gradients, torch.float32)
+        if isinstance(want, type):
+            assert got is want
+        else:
+            torch.testing.assert_close(got.double(), want, rtol=1e-4, atol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "kind", [vit.ViTConvPatchEmbedding, vit.ViTAddClassToken, vit.ViTPositionalEmbedding]
+)
+def test_a_patched_class_is_heard(kind):
+    module, x = vit.ViTEmbedding(16, 4, 3, 128).eval(), torch.randn(2, 3, 16, 16)
+    plain, seen = kind.forward, []
+    with mock.patch.object(kind, "forward", lambda *args: seen.append(1) or plain(*args)):
+        module(x)
+    assert seen == [1]
+
+
+@torch.no_grad()
+def test_a_compiled_part_is_used():
+    module, x, seen = vit.ViTEmbedding(16, 4, 3, 128).eval(), torch.randn(2, 3, 16, 16), []
+
+    def backend(graph, _inputs):
+        return lambda *args: seen.append(1) or graph(*args)
+
+    want = module(x)
+    module.patch_embed.compile(backend=backend)
+    torch.testing.assert_close(module(x), want, rtol=1e-5, atol=1e-5)
+    assert seen == [1]
+
+
+def test_a_parametrised_weight_is_computed_once():
+    module, made = vit.ViTConvPatchEmbedding(16, 4, 3, 128), []
+
+    class Counted(nn.Module):
+        def forward(self, weight):
+            made.append(1)
+            return weight
+
+    torch.nn.utils.parametrize.register_parametrization(module.proj, "weight", Counted())
+    made.clear()
+    module(torch.randn(2, 3, 16, 16))
+    assert made == [1]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+def test_what_is_exported_has_the_convolution_that_it_is():
+    module, x = vit.ViTConvPatchEmbedding(16, 4, 3, 128), torch.randn(2, 3, 16, 16)
+    graph = str(torch.export.export(module, (x,)).graph)
+    traced = torch.jit.trace(module, x).graph
+    for text in (graph, str(traced)):
+        assert "conv" in text
+        assert "linear" not in text
+    assert "[4, 4]" in graph
+
+
+@torch.no_grad()
+def test_a_fake_tensor_is_not_remembered():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    module = vit.ViTEmbedding(16, 4, 3, 128, dynamic_image_size=True).eval()
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert module(torch.randn(1, 3, 24, 24)).shape == (1, 37, 128)
+    assert module(torch.randn(1, 3, 24, 24)).shape == (1, 37, 128)
 
 
 @torch.no_grad()

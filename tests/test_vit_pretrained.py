@@ -218,12 +218,14 @@ def test_an_npz_in_bfloat16_and_in_fortran_order_reads_as_it_is(tmp_path):
         "vit_large_patch16_224",
         "vit_huge_patch14_224",
         "deit3_medium_patch16_224",
+        "vit_base_patch16_gap_224",  # 16 heads of 48: only its name says so
     ],
 )
 def test_the_rule_of_the_heads_holds_for_the_published_models(name):
     peer("timm")
     theirs = peer("timm.models").create_model(name, depth=1, num_classes=2)
-    ours = vit.load_pretrained(theirs.state_dict())
+    config = {"architecture": name} if "_gap_" in name else None
+    ours = vit.load_pretrained(theirs.state_dict(), config=config)
     assert ours.backbone.encoder.layers[0].attn.num_heads == theirs.blocks[0].attn.num_heads
     assert ours.backbone.embedding.patch_embed.image_size == (224, 224)
 
@@ -300,6 +302,7 @@ def test_a_configuration_of_timm_that_is_not_ours_is_an_error(config):
         "vit_small_patch16_rope_ape_224",
         "beit3_base_patch16_224",
         "eva02_tiny_patch14_224",
+        "vit_base_patch16_rpn_224",
     ],
 )
 def test_a_model_of_timm_that_only_its_name_tells_from_a_vit_is_refused(name):
@@ -462,6 +465,74 @@ def test_two_names_for_one_parameter_are_an_error():
 def test_the_new_size_must_be_whole_patches():
     with pytest.raises(vit.ShapeError, match="divisible"):
         vit.load_pretrained(timm_model().state_dict(), num_heads=4, image_size=18)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"input_size": 7}, {"input_size": None}, {"input_size": "xyz"}, {"input_size": [3, None, 1]}],
+)
+def test_an_input_size_that_is_none_says_nothing(config):
+    state = timm_model().state_dict()
+    model = vit.load_pretrained(state, num_heads=4, config={"pretrained_cfg": config})
+    assert model.backbone.embedding.patch_embed.image_size == (16, 16)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_small_layer_scale_in_half_precision_is_multiplied_in_float32(dtype):
+    theirs = timm_model(init_values=1e-5)
+    for name, p in theirs.named_parameters():
+        if "gamma" in name:
+            torch.nn.init.normal_(p, std=1e-5)
+    state = {name: value.to(dtype) for name, value in theirs.state_dict().items()}
+    theirs.load_state_dict(state)  # rounded, and run in float32 by timm
+    ours = vit.load_pretrained(state, num_heads=4)
+    for got, block in zip(ours.backbone.encoder.layers, theirs.blocks, strict=True):
+        want = block.ls1.gamma[:, None] * block.attn.proj.weight
+        torch.testing.assert_close(got.attn.proj.weight, want, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize(
+    "renamed",
+    [
+        lambda name: f"_orig_mod.module.{name}",
+        lambda name: f"module._orig_mod.{name}",
+        lambda name: re.sub(r"(blocks\.\d+\.)", r"\1_orig_mod.", name),
+    ],
+    ids=["compile of DDP", "DDP of compile", "each layer"],
+)
+def test_wrappers_in_any_order_are_taken_off(renamed):
+    theirs = timm_model()
+    state = {renamed(name): value for name, value in theirs.state_dict().items()}
+    assert_same(vit.load_pretrained(state, num_heads=4), theirs, 16, 16)
+    twice = {**state, **theirs.state_dict()}
+    with pytest.raises(vit.CheckpointError, match=r"twice|no layout|names that no|same"):
+        vit.load_pretrained(twice, num_heads=4)
+
+
+@pytest.mark.parametrize("read", [vit.load_pretrained, vit.extract_pos_embedding])
+@pytest.mark.parametrize("change", [lambda t: t.to("meta"), lambda t: t.to_sparse()])
+def test_a_tensor_without_plain_numbers_is_an_error(read, change):
+    state = timm_model().state_dict()
+    state["pos_embed"] = change(state["pos_embed"])
+    with pytest.raises(vit.CheckpointError, match="pos_embed is no plain tensor"):
+        read(state)
+
+
+@pytest.mark.parametrize("source", [None, 5, torch.nn.Linear(2, 2)], ids=["None", "5", "module"])
+def test_a_source_of_another_kind_is_named(source):
+    with pytest.raises(vit.CheckpointError, match="Expected a state dict, a path or a hub"):
+        vit.load_pretrained(source)
+    with pytest.raises(vit.CheckpointError, match="Expected config as"):
+        vit.load_pretrained(timm_model().state_dict(), num_heads=4, config=5)
+
+
+def test_a_default_device_of_the_caller_does_not_matter():
+    theirs = timm_model(qkv_bias=False)
+    with torch.device("meta"):
+        ours = vit.load_pretrained(theirs.state_dict(), num_heads=4)
+        fresh = vit.load_pretrained(theirs.state_dict(), num_heads=4, num_classes=3)
+    assert_same(ours, theirs, 16, 16)
+    assert {p.device.type for m in (ours, fresh) for p in m.parameters()} == {"cpu"}
 
 
 @pytest.mark.parametrize("state", [{}, {"weight": torch.zeros(2)}, {"a": 1}, {"model": {}}])

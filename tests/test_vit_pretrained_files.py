@@ -329,6 +329,7 @@ def test_a_configuration_that_is_none_is_an_error(config, tmp_path):
     (tmp_path / "config.json").write_bytes(config.encode("latin-1"))
     with pytest.raises(vit.CheckpointError, match=r"config\.json"):
         vit.load_pretrained(tmp_path, num_heads=4)
+    assert vit.load_pretrained(tmp_path, num_heads=4, config={})  # in place of that file
 
 
 def test_a_huge_configuration_is_not_read(tmp_path):

@@ -2,12 +2,14 @@
 
 import copy
 import pickle
+import threading
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
+from torch.nn.utils import prune
 
 import dnnl.models.vit as vit
 
@@ -226,6 +228,60 @@ def test_a_failed_load_changes_no_batch_norm_and_no_whole_model():
         with pytest.raises(RuntimeError, match="size mismatch"):
             module.load_state_dict(state)
         assert same(module, before)
+
+
+def keeps_a_graph(module):
+    module.last = module(torch.randn(1, 3, 16, 16))
+
+
+def keeps_a_lock(module):
+    module.lock = threading.Lock()
+
+
+def has_a_hook_with_a_lock(module):
+    class Log:
+        def __init__(self):
+            self.lock = threading.Lock()
+
+        def write(self, *_):
+            pass
+
+    module.register_forward_hook(Log().write)
+
+
+def is_pruned(module):
+    prune.l1_unstructured(module.head.head, "weight", amount=0.5)
+
+
+def is_normalised(module):
+    torch.nn.utils.spectral_norm(module.head.head)
+
+
+def has_a_lazy_head(module):
+    module.head.head = nn.LazyLinear(5)
+
+
+@pytest.mark.filterwarnings("ignore:.*spectral_norm:FutureWarning", "ignore:Lazy modules")
+@pytest.mark.parametrize(
+    "change",
+    [keeps_a_graph, keeps_a_lock, has_a_hook_with_a_lock, is_pruned, is_normalised]
+    + [has_a_lazy_head],
+)
+def test_what_users_put_into_a_module_does_not_keep_it_from_loading(change):
+    module, source = (vit.ViTForImageClassification(16, 8, 3, 5, 8, 2, 1, 16) for _ in range(2))
+    change(module)
+    if change in (is_pruned, is_normalised):
+        change(source)
+    loads = []
+    module.register_load_state_dict_post_hook(lambda *_: loads.append(1))
+    module.load_state_dict(source.state_dict())
+    assert same(module, tensors(source))
+    assert loads == [1]  # what happened before, for a trial, was no load
+    before = tensors(module)
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        wrong = {"backbone.embedding.pos_embed.pos_embed": torch.zeros(1, 9, 8)}
+        module.load_state_dict({k: torch.full_like(v, 7) for k, v in before.items()} | wrong)
+    assert same(module, before)
 
 
 def test_a_table_of_another_grid_is_refused_even_without_strict():

@@ -77,18 +77,28 @@ def open_checkpoint(
         CheckpointError: if there is nothing, or nothing that can be read.
         ImportError: if the hub is asked and huggingface_hub is not installed.
     """
+    beside = config is None  # else what lies beside the weights plays no part
     if isinstance(source, Mapping):
         opened = _from_state(source, "the state dict")
+    elif not isinstance(source, (str, PathLike)):
+        raise CheckpointError(
+            "Expected a state dict, a path or a hub repository 'owner/name', but got "
+            f"{type(source).__name__}: a model gives its state_dict()."
+        )
     elif is_hub_id(source):
-        opened = _from_hub(str(source), filename, revision, token)
+        opened = _from_hub(str(source), filename, revision, token, beside)
     elif (path := Path(source)).is_dir():
-        opened = _from_folder(str(source), lambda name: _present(path / name), filename)
+        opened = _from_folder(str(source), lambda name: _present(path / name), filename, beside)
     else:
         opened = _from_file(path)
     if isinstance(config, Mapping):
         opened.config = config
-    elif config is not None:
+    elif isinstance(config, (str, PathLike)):
         opened.config = read_json(Path(config))
+    elif config is not None:
+        raise CheckpointError(
+            f"Expected config as a mapping or the path of a file, but got {config!r}."
+        )
     return opened
 
 
@@ -163,9 +173,12 @@ def _from_file(path: Path) -> Checkpoint:
 
 
 def _from_folder(
-    title: str, locate: Callable[[str], Path | None], filename: str | None
+    title: str, locate: Callable[[str], Path | None], filename: str | None, config: bool
 ) -> Checkpoint:
-    """Open what a folder holds; ``locate`` returns the path of a file of it, or None."""
+    """Open what a folder holds, with its ``config.json`` if ``config``.
+
+    ``locate`` returns the path of a file of it, or None.
+    """
     if filename is not None:
         path = locate(safe_filename(filename))
         if path is None:
@@ -186,13 +199,17 @@ def _from_folder(
         opened = _from_file(path)
     else:
         raise CheckpointError(f"{title} holds no {WEIGHTS}, {INDEX} or pytorch_model.bin.")
-    if beside := locate("config.json"):
+    if config and (beside := locate("config.json")):
         opened.config = read_json(beside)
     return opened
 
 
 def _from_hub(
-    repo_id: str, filename: str | None, revision: str | None, token: str | bool | None
+    repo_id: str,
+    filename: str | None,
+    revision: str | None,
+    token: str | bool | None,
+    config: bool,
 ) -> Checkpoint:
     """Open a repository of the hub; its files land in the hub's own cache."""
     hub, errors = import_hub(), import_hub(".errors")
@@ -206,7 +223,7 @@ def _from_hub(
             return None
 
     with reading(repo_id):
-        return _from_folder(repo_id, locate, filename)
+        return _from_folder(repo_id, locate, filename, config)
 
 
 def _from_state(state: Mapping[str, Any], title: str) -> Checkpoint:
@@ -217,13 +234,18 @@ def _from_state(state: Mapping[str, Any], title: str) -> Checkpoint:
             state = inner[0]
     if not any(isinstance(value, Tensor) for value in state.values()):
         raise CheckpointError(f"{title} holds no tensors.")
-    for wrapper in ("module.", "_orig_mod."):
-        if all(isinstance(name, str) and name.startswith(wrapper) for name in state):
-            state = {name.removeprefix(wrapper): value for name, value in state.items()}
+    tensors: dict[str, Tensor] = {}
     for name, value in state.items():
         if not isinstance(name, str) or not isinstance(value, Tensor):
             raise CheckpointError(f"{title}: {name!r} is no tensor but {type(value).__name__}.")
-    tensors = dict(state)
+        if value.is_meta or value.layout != torch.strided:
+            raise CheckpointError(f"{title}: {name} is no plain tensor of numbers.")
+        name = name.replace("_orig_mod.", "")  # torch.compile, of a model or of each layer
+        if name in tensors:
+            raise CheckpointError(f"{title} holds {name} twice.")
+        tensors[name] = value
+    if all(name.startswith("module.") for name in tensors):
+        tensors = {name.removeprefix("module."): value for name, value in tensors.items()}
     return Checkpoint(title, {k: tuple(v.shape) for k, v in tensors.items()}, tensors.__getitem__)
 
 

@@ -110,46 +110,43 @@ class ViTLinearPatchEmbedding(_PatchEmbedding):
         return tokens
 
 
-class _PatchConv2d(nn.Conv2d):
-    """A convolution whose stride is its kernel, on a CPU in the way that measures fastest.
+def _by_rows(proj: nn.Module, images: Tensor, patch: tuple[int, int]) -> bool:
+    """Tell whether ``proj`` is the convolution that we made, and faster on patches cut out before.
 
-    There every patch is made one pixel, with as many channels as the patch has numbers, and the
-    kernel one pixel with it: the same products, but patches and tokens lie in memory as rows
+    Then every patch is one pixel, with as many channels as the patch has numbers, and the kernel is
+    one pixel with it: the same products, but patches and tokens lie in memory as rows
     (channels_last), which oneDNN multiplies fastest and which are joined to the class token as they
-    are (`benchmarks`). Parameters, hooks and state dict are those of ``nn.Conv2d``.
+    are (`benchmarks`). What is recorded for other machines stays the convolution that it is.
     """
+    if images.device.type != "cpu" or images.dtype not in _ONEDNN_DTYPES or _recorded():
+        return False
+    if type(proj) is not nn.Conv2d or "_conv_forward" in vars(proj) or watched(proj):
+        return False
+    own = [proj.weight] if proj.bias is None else [proj.weight, proj.bias]
+    size = sizes(proj.weight)
+    return (
+        all(type(p) is nn.Parameter and p.device == images.device for p in own)
+        and size[0] >= 128  # for fewer, cutting costs what multiplying saves
+        and size[2:] == proj.kernel_size == proj.stride == patch
+        and (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)
+        and images.is_contiguous()
+        and proj.weight.is_contiguous()  # else somebody chose channels_last
+    )
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Turn images ``(B, C, H, W)`` into a grid of tokens ``(B, D, rows, columns)``."""
-        if not self.by_rows(input):
-            return super().forward(input)
-        patch = pair(self.kernel_size, "patch_size")
-        grid = divide((sizes(input)[2], sizes(input)[3]), patch, "an image size")
-        return (
-            self.project(patchify(input, patch))
-            .transpose(1, 2)
-            .reshape(-1, self.out_channels, *grid)
-        )
 
-    def by_rows(self, images: Tensor) -> bool:
-        """Tell whether images in this memory are projected faster as rows."""
-        return (
-            images.device.type == "cpu"
-            and images.dtype in _ONEDNN_DTYPES
-            and self.out_channels >= 128  # for fewer, cutting costs what multiplying saves
-            and images.is_contiguous()
-            and self.weight.is_contiguous()  # else somebody chose channels_last
-        )
+def _recorded() -> bool:
+    exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
+    return tracing() or exporting()
 
-    def project(self, patches: Tensor) -> Tensor:
-        """Turn patches ``(B, N, C * P * P)`` into tokens ``(B, N, D)``: pictures of 1×N pixels."""
-        recorded = tracing() or torch.compiler.is_compiling()  # for batches of any size
-        if not recorded and patches.shape[0] * patches.shape[1] < 512:
-            # For few patches oneDNN's own order of the weights costs more than it saves.
-            return F.linear(patches, self.weight.flatten(1), self.bias)
-        pixels = patches.transpose(1, 2).unsqueeze(2)
-        weight = self.weight.reshape(self.out_channels, -1, 1, 1)
-        return F.conv2d(pixels, weight, self.bias).squeeze(2).transpose(1, 2)
+
+def _project(proj: nn.Conv2d, patches: Tensor) -> Tensor:
+    """Turn patches ``(B, N, C * P * P)`` into tokens ``(B, N, D)``: pictures of 1×N pixels."""
+    few = not torch.compiler.is_compiling() and patches.shape[0] * patches.shape[1] < 512
+    if few:  # then oneDNN's own order of the weights costs more than it saves
+        return F.linear(patches, proj.weight.flatten(1), proj.bias)
+    pixels = patches.transpose(1, 2).unsqueeze(2)
+    weight = proj.weight.flatten(1)[:, :, None, None]
+    return F.conv2d(pixels, weight, proj.bias).squeeze(2).transpose(1, 2)
 
 
 class ViTConvPatchEmbedding(_PatchEmbedding):
@@ -160,7 +157,7 @@ class ViTConvPatchEmbedding(_PatchEmbedding):
     equal biases both give the same tokens up to rounding.
     """
 
-    proj: _PatchConv2d
+    proj: nn.Conv2d
 
     def __init__(
         self,
@@ -172,13 +169,15 @@ class ViTConvPatchEmbedding(_PatchEmbedding):
         dynamic_image_size: bool = False,
     ) -> None:
         super().__init__(image_size, patch_size, in_channels, embed_dim, dynamic_image_size)
-        self.proj = _PatchConv2d(
+        self.proj = nn.Conv2d(
             in_channels, embed_dim, kernel_size=self.patch_size, stride=self.patch_size
         )
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into tokens ``(B, N, D)``; other input: ShapeError."""
         self._check(x)
+        if _by_rows(self.proj, x, self.patch_size):
+            return _project(self.proj, patchify(x, self.patch_size))
         tokens: Tensor = self.proj(x).flatten(2).transpose(1, 2)
         return tokens
 
@@ -408,10 +407,12 @@ class ViTEmbedding(Module):
         embed._check(x)
         table = self._table(x) if self.dynamic_image_size else positions.pos_embed
         prefix, patches = positions.num_prefix_tokens, cut(x, embed.patch_size)
+        if (got := prefix + patches.shape[1] * patches.shape[2]) != table.shape[1]:
+            raise ShapeError(f"Expected sequence length {table.shape[1]}, but got {got}.")
         # The rows before the patches stay unset: class tokens take the place of what comes of them.
         rows = x.new_empty(x.shape[0], table.shape[1], patches.shape[3:].numel())
         rows[:, prefix:].view(patches.shape).copy_(patches)
-        out: Tensor = embed.proj.project(rows)
+        out = _project(embed.proj, rows)
         if isinstance(self.add_cls_token, ViTAddClassToken):
             out[:, :prefix] = self.add_cls_token.cls_token
         return out.add_(table.to(out.dtype))
@@ -422,27 +423,27 @@ class ViTEmbedding(Module):
         Gradients, transforms, hooks, and modules or parameters that somebody put in place of ours
         would: then every step makes its own tensor.
         """
-        if torch.is_grad_enabled() or tracing() or torch.compiler.is_compiling():
+        if torch.is_grad_enabled() or torch.compiler.is_compiling() or type(x) is not Tensor:
             return False
-        embed, token, positions = self.patch_embed, self.add_cls_token, self.pos_embed
+        embed, token, positions = modules = self.patch_embed, self.add_cls_token, self.pos_embed
+        kinds = tuple(map(type, modules))
+        if kinds not in _OURS or [k.forward for k in kinds] != _OURS[kinds] or watched(*modules):
+            return False
         prefix, proj = positions.num_prefix_tokens, getattr(embed, "proj", None)
-        if not (
-            type(x) is Tensor
-            and type(embed) is ViTConvPatchEmbedding
-            and type(proj) is _PatchConv2d
-            and type(positions) is ViTPositionalEmbedding
-            and type(token) is (ViTAddClassToken if prefix else nn.Identity)
-            and proj.by_rows(x)
-        ):
+        if proj is None or not _by_rows(proj, x, embed.patch_size):
             return False
-        own = [proj.weight, proj.bias, positions.pos_embed]
-        own += [token.cls_token] if isinstance(token, ViTAddClassToken) else []
+        tables = {prefix + embed.num_patches: positions.pos_embed}
+        if isinstance(token, ViTAddClassToken):
+            tables[prefix] = token.cls_token
         return (
-            all(type(p) is nn.Parameter for p in own)
-            and positions.pos_embed.shape[1] == prefix + embed.num_patches
+            all(
+                type(p) is nn.Parameter
+                and p.shape == (1, rows, proj.weight.shape[0])
+                and p.device == x.device
+                for rows, p in tables.items()
+            )
             and not torch._C._are_functorch_transforms_active()
             and forward_ad.unpack_dual(x).tangent is None  # type: ignore[no-untyped-call]
-            and not watched(embed, proj, token, positions)
         )
 
     def interpolate_pos_embedding(
@@ -470,6 +471,8 @@ class ViTEmbedding(Module):
         plain = type(table) is nn.Parameter and table.device.type != "meta"
         if self.training or not plain or tracing() or torch.compiler.is_compiling():
             return resize(self.patch_embed.grid_size, grid)
+        if torch._C._len_torch_dispatch_stack():  # a mode whose tensors may be fake: none is kept
+            return resize(self.patch_embed.grid_size, grid)
         # With gradients on, what is remembered is a node of the graph. Resizing is linear, so that
         # the node holds no tensors and may be walked backwards any number of times.
         graph = torch.is_grad_enabled() and table.requires_grad
@@ -487,3 +490,11 @@ class ViTEmbedding(Module):
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles of the module leave out what can be made again."""
         return {**self.__dict__, "_resized": {}}
+
+
+# The classes whose sequence can be made in place, and what they do unless somebody patched them.
+_OURS = {
+    kinds: [kind.forward for kind in kinds]
+    for token in (ViTAddClassToken, nn.Identity)
+    if (kinds := (ViTConvPatchEmbedding, token, ViTPositionalEmbedding))
+}

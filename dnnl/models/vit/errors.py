@@ -123,7 +123,10 @@ def check_image(x: Any, channels: int, reader: nn.Module) -> None:
 
 def _check_dtype(x: Tensor, reader: nn.Module, name: str) -> None:
     """Raise unless the layer that reads ``x`` holds the same dtype, or autocast will see to it."""
-    weight = getattr(reader, "weight", None)
+    if "parametrizations" in reader._modules:  # reading the weight would compute it once more
+        weight = next(reader.parameters(), None)
+    else:
+        weight = getattr(reader, "weight", None)
     if not isinstance(weight, Tensor) or x.dtype == weight.dtype:  # quantised layers: any dtype
         return
     if torch.float64 in (x.dtype, weight.dtype) or not _autocasts(x.device.type):

@@ -2,11 +2,13 @@
 
 import copy
 import warnings
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 
 class Module(nn.Module):
@@ -23,10 +25,9 @@ class Module(nn.Module):
         Raises:
             RuntimeError: as torch does, for missing, unexpected or misshapen entries.
         """
-        twin = copy.deepcopy(self, {id(t): _hollow(t) for t in _tensors(self)})
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "copying to a meta parameter is a no-op": it is meant
-            nn.Module.load_state_dict(twin, state_dict, strict, assign)
+            nn.Module.load_state_dict(_twin(self, {}), state_dict, strict, assign)
         return super().load_state_dict(state_dict, strict, assign)
 
     def no_weight_decay(self) -> set[str]:
@@ -40,20 +41,45 @@ class Module(nn.Module):
 
 
 def watched(*modules: nn.Module) -> bool:
-    """Tell whether hooks, or a patched ``forward``, see what these modules take and return."""
+    """Tell whether hooks, a patched ``forward`` or a compiler see what these modules compute."""
     return nn.modules.module._has_any_global_hook() or any(  # type: ignore[no-untyped-call]
-        m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in modules
+        m._forward_hooks
+        or m._forward_pre_hooks
+        or m._backward_hooks
+        or m._backward_pre_hooks
+        or m._compiled_call_impl
+        or "forward" in vars(m)
+        for m in modules
     )
 
 
-def _tensors(module: nn.Module) -> list[Tensor]:
-    return [*module.parameters(), *module.buffers()]
+def _twin(module: nn.Module, made: dict[int, Any]) -> nn.Module:
+    """Return a module of the same names and shapes, that holds no numbers and shares the rest.
+
+    No deep copy: what users keep in a module (outputs, locks, open files) need not allow it.
+    """
+    if id(module) not in made:
+        twin = made[id(module)] = copy.copy(module)
+        twin._load_state_dict_post_hooks = OrderedDict()  # it is the load itself that they follow
+        for kind in ("_parameters", "_buffers"):
+            tensors = vars(module)[kind].items()
+            vars(twin)[kind] = {n: t if t is None else _hollow(t, made) for n, t in tensors}
+        children = module._modules.items()
+        twin._modules = {n: m if m is None else _twin(m, made) for n, m in children}
+    done: nn.Module = made[id(module)]
+    return done
 
 
-def _hollow(tensor: Tensor) -> Tensor:
+def _hollow(tensor: Tensor, made: dict[int, Any]) -> Tensor:
     """Return a tensor like the given one that holds no numbers."""
-    meta = torch.empty_like(tensor, device="meta")
-    return nn.Parameter(meta, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else meta
+    if is_lazy(tensor):
+        return tensor  # it holds none
+    if id(tensor) not in made:
+        meta = torch.empty_like(tensor, device="meta")
+        parameter = isinstance(tensor, nn.Parameter)
+        made[id(tensor)] = nn.Parameter(meta, tensor.requires_grad) if parameter else meta
+    hollow: Tensor = made[id(tensor)]
+    return hollow
 
 
 def token_parameter(num_tokens: int, embed_dim: int) -> nn.Parameter:

@@ -35,6 +35,7 @@ from dnnl.models.vit.positions import interpolate_pos_embedding
 
 # Tables 1 of the ViT and DeiT papers: heads are 64 wide, but in ViT-H (1280) 80.
 _WIDEST, _HEAD_WIDTH, _HEADS_OF_HUGE = 1024, 64, {1280: 16}
+_HEADS_OF = {"vit_base_patch16_gap_224": 16}  # the one ViT of timm that has others
 
 _POOLS = {"token": "cls", "avg": "mean", "max": "max"}  # timm's words
 _ACTIVATIONS = {
@@ -107,7 +108,8 @@ def extract_pos_embedding(
     else:
         checkpoint = open_checkpoint(source, **options)
     name, prefixes = find_table(checkpoint)
-    rows = as_table(torch.empty(checkpoint.shapes[name], device="meta"), name).shape[1]
+    with reading(checkpoint.title):  # a hostile header has sizes that no tensor can have
+        rows = as_table(torch.empty(checkpoint.shapes[name], device="meta"), name).shape[1]
     grid, prefix = fit_grid(rows, prefixes, grid, checkpoint.title)
     table = as_table(checkpoint.read(name), name)
     return PosEmbedding(table.detach().clone(), grid, prefix)  # not a view of somebody's file
@@ -135,7 +137,9 @@ def load_pretrained(
     distillation, ``no_embed_class``, ``fc_norm``, registers, layer scale, which is multiplied into
     the layer before it), transformers (ViT, DeiT), torchvision, and JAX's npz files. What the
     shapes do not say is taken from a keyword, else from the ``config.json`` beside the weights
-    (transformers' or timm's, in a folder or on the hub), else from the rule given below.
+    (transformers' or timm's, in a folder or on the hub), else from the rule given below. A model of
+    another function under the same names (timm's ``rpn``) is refused if its configuration says so;
+    without one nothing can tell.
 
     Args:
         source: a state dict; the path of a ``.safetensors``, ``.npz``, ``.pt``, ``.pth`` or
@@ -222,7 +226,7 @@ def load_pretrained(
 
     fresh: dict[str, Tensor] = {}
     if classes and not parameters.has("head.head."):
-        head = nn.Linear(dim, classes)
+        head = nn.Linear(dim, classes, device="cpu")
         fresh = {f"head.head.{name}": value for name, value in head.state_dict().items()}
     state, outer = {}, "" if classes else "backbone."
     with torch.no_grad():
@@ -310,13 +314,17 @@ class _Parameters:
     def read(self, ours: str, like: Tensor) -> Tensor:
         """Return a parameter for a place like ``like``."""
         if ours not in self.sources and ours.endswith(".attn.qkv.bias"):
-            return torch.zeros(like.shape)  # qkv_bias=False; that no layer has one is checked
+            # qkv_bias=False; that no layer has one is checked
+            return torch.zeros(like.shape, device="cpu")
         value = self._join(ours, self.checkpoint.read)
         scale = ours.rpartition(".")[0] + "*"
         if scale in self.sources:  # layer scale: g * (W x + b) is (g * W) x + g * b
             gain = self._join(scale, self.checkpoint.read)
             self.check(ours, value, like)
             self.check(scale, gain, like.flatten(1)[:, 0] if like.dim() > 1 else like)
+            # At least in float32: a small gain makes numbers that half precision cannot hold.
+            exact = torch.promote_types(value.dtype, torch.float32)
+            value, gain = value.to(exact), gain.to(exact)
             value = value * gain.reshape(-1, *[1] * (value.dim() - 1))
         return value
 
@@ -359,9 +367,9 @@ class _Settings:
         self.timm = self.config if layout is TIMM else {}
         self.timm_args = _mapping(self.timm.get("model_args"))
         # Some of timm's models differ from a ViT in what leaves no trace in names and shapes:
-        # rotary positions, the approximate GELU of SigLIP.
+        # rotary positions, the approximate GELU of SigLIP, norms behind the layers (rpn).
         named = str(self.timm.get("architecture", "vit_"))
-        if not re.match("(vit|deit3?|flexivit)_", named) or re.search("rope|siglip", named):
+        if not re.match("(vit|deit3?|flexivit)_", named) or re.search("rope|siglip|rpn", named):
             raise CheckpointError(f"{self.title}: {named} is another model than a plain ViT.")
 
     @property
@@ -379,6 +387,7 @@ class _Settings:
             said,
             self.hf.get("num_attention_heads"),
             self.timm_args.get("num_heads"),
+            _HEADS_OF.get(str(self.timm.get("architecture"))),
             _HEADS_OF_HUGE.get(dim),
         ):
             if heads is not None:
@@ -440,8 +449,8 @@ class _Settings:
             return pair(said, "grid_size")
         size = self.hf.get("image_size", self.timm_args.get("img_size"))
         if size is None:
-            size = _mapping(self.timm.get("pretrained_cfg")).get("input_size", [None, None])[1:]
-            size = None if None in size else size
+            told = _mapping(self.timm.get("pretrained_cfg")).get("input_size")
+            size = told[1:] if isinstance(told, list) and None not in told else None
         if size is None:
             return None
         with _said_of(self.title):
