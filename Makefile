@@ -119,10 +119,11 @@ site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a bro
 	@echo "== built book" && $(PYTEST) -m book tests $(call report,site)
 
 # Its own environment, by pip's choice: what a user gets, on a Python older than the book's too.
+PACKAGE_VENV = $(VENV)-package-$(notdir $(PYTHON))
 package:  ## the tests of the package alone, with the newest dependencies that it allows
-	@test -x $(VENV)-package/bin/python || $(PYTHON) -m venv $(VENV)-package
-	@$(VENV)-package/bin/python -m pip install -qq --progress-bar off --editable ".[test]"
-	@$(VENV)-package/bin/python -m pytest -W default $(wildcard tests/test_vit_*.py)
+	@test -x $(PACKAGE_VENV)/bin/python || $(PYTHON) -m venv $(PACKAGE_VENV)
+	@$(PACKAGE_VENV)/bin/python -m pip install -qq --progress-bar off --editable ".[test]"
+	@$(PACKAGE_VENV)/bin/python -m pytest -W default $(wildcard tests/test_vit_*.py)
 
 bench: $(TEST_ENV)  ## time the model beside other libraries (BENCH=--quick: a rehearsal)
 	@python benchmarks/run.py $(BENCH)

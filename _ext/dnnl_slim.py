@@ -204,7 +204,7 @@ def _icons(css: str, static: Path) -> str:
 def _subset(path: Path, codes: set[int]) -> str:
     """Return the glyphs of a font at some code points, as a WOFF file in base64."""
     logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells every step
-    font = TTFont(path)
+    font = TTFont(path, recalcTimestamp=False)  # the same font, the same name of the style sheet
     options = subset.Options(hinting=False, layout_features=[], name_IDs=[], drop_tables=["FFTM"])
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=codes)

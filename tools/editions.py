@@ -177,7 +177,11 @@ def confirm(pages: list[str]) -> int:
     if unknown := set(pages) - set(now):
         print(f"Expected pages among {', '.join(now)}; got {', '.join(sorted(unknown))}.")
         return 2
-    waiting = [p.name for p in sorted(CHINESE.glob("*.ipynb")) if MARK in p.read_text("utf-8")]
+    waiting = [
+        p.name
+        for p in sorted(CHINESE.glob("*.ipynb"))
+        if (not pages or p.stem in pages) and MARK in p.read_text("utf-8")
+    ]
     if waiting:
         print(f"To be written in Chinese first: {', '.join(waiting)}.")
         return 1

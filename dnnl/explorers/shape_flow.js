@@ -186,10 +186,10 @@ function render({ model, el }) {
     options: ["own", ...Object.keys(PRESETS)].map((name) => [name, t.presets[name]]),
     value: "own",
     onchange: (name) => {
-      if (name === "own") return draw();
       put(model, Object.fromEntries(NAMES.map((size, i) => [size, PRESETS[name][i]])));
     },
   });
+  preset.input.options[0].disabled = true; // it is what the sliders say, and cannot be chosen
   const sliders = NAMES.map((name) => {
     const [min, max, step] = SIZES[name];
     const oninput = (v) => put(model, { [name]: v });
