@@ -6,7 +6,9 @@ import base64
 import io
 import itertools
 import re
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,43 @@ def _closed() -> Iterator[None]:
     """Forget the widgets of a test, which the pages of the next would carry."""
     yield
     Widget.close_all()
+
+
+# ---- in other people's notebooks ----------------------------------------------------------------
+
+
+def test_in_colab_the_manager_of_widgets_is_named(monkeypatch) -> None:
+    """Without it Colab shows no widget of a third party (anywidget, issue 63)."""
+    assert "colab" not in str(ShapeFlow()._repr_mimebundle_()[1])
+    output = ModuleType("google.colab.output")
+    output.enable_custom_widget_manager = lambda: None
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
+    monkeypatch.setitem(sys.modules, "google.colab.output", output)
+    data, metadata = ShapeFlow()._repr_mimebundle_()
+    assert "custom_widget_manager" in metadata["application/vnd.jupyter.widget-view+json"]["colab"]
+    assert data["image/png"]
+
+
+@book
+def test_plain_keys_are_the_controls_own(show) -> None:
+    """JupyterLab takes keys for its cells unless the focused element says it wants them."""
+    page = show(ShapeFlow()).page
+    page.evaluate(
+        """() => {
+          window.kept = {};
+          const lab = (e) => { kept[e.key] = e.target.hasAttribute("data-lm-suppress-shortcuts"); };
+          document.addEventListener("keydown", lab, true);
+        }"""
+    )
+    page.locator(".dnnl-explorer input[type=range]").first.focus()
+    for key in ("ArrowRight", "x", "Shift+Enter", "Control+s", "ArrowLeft"):
+        page.keyboard.press(key)
+    kept = page.evaluate("kept")
+    assert kept["ArrowRight"] and kept["x"] and kept["ArrowLeft"]
+    assert not kept["Enter"] and not kept["s"]  # the notebook's own: run the cell, save
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("y")
+    assert not page.evaluate("kept.y")
 
 
 # ---- in Python --------------------------------------------------------------------------------

@@ -30,10 +30,20 @@
     remember(here);
     link.focus();
   });
-  // Arrived from the other edition: explorers above may have grown since the browser jumped here.
-  if (location.hash.startsWith("#part-") && performance.getEntriesByType("navigation")[0]?.type === "navigate") {
-    document.getElementById(location.hash.slice(1))?.scrollIntoView();
+  /** Keep a part in sight while formulas and explorers above it find their size: until the reader acts. */
+  function stay(part) {
+    const sizes = new ResizeObserver(() => part.scrollIntoView({ behavior: "instant" }));
+    const stop = () => sizes.disconnect();
+    for (const act of ["wheel", "touchstart", "pointerdown", "keydown"]) {
+      addEventListener(act, stop, { once: true, passive: true });
+    }
+    setTimeout(stop, 10_000);
+    sizes.observe(document.querySelector("article")); // and at once, for a first time
   }
+
+  // Arrived from the other edition
+  const part = location.hash.startsWith("#part-") && document.getElementById(location.hash.slice(1));
+  if (part && performance.getEntriesByType("navigation")[0]?.type === "navigate") stay(part);
   // What the reader chose counts, else the first language of the browser that the book speaks.
   const wanted = remembered() ?? navigator.languages.find((language) => /^(zh|en)\b/i.test(language));
   offer.hidden = !wanted || wanted.slice(0, 2).toLowerCase() === here.slice(0, 2);

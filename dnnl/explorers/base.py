@@ -74,7 +74,7 @@ class Explorer(anywidget.AnyWidget):
         """Return a PNG of the state, for print and for readers without JavaScript."""
         raise TypeError(f"{type(self).__name__} draws no still picture: give it a method still().")
 
-    def _repr_mimebundle_(self, **_: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _repr_mimebundle_(self, **options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         # (the front end takes what it can show: the widget if it has a kernel, else the picture)
         view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
         data = {
@@ -82,7 +82,9 @@ class Explorer(anywidget.AnyWidget):
             "image/png": base64.b64encode(self.still()).decode(),
             VIEW: view,
         }
-        return data, {}
+        # (Colab shows no third party's widget without the metadata, which name its manager)
+        _, metadata = super()._repr_mimebundle_(**options) or ({}, {})
+        return data, metadata
 
 
 def choice(name: str, value: Any, allowed: tuple[T, ...]) -> T:

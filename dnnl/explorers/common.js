@@ -36,7 +36,20 @@ function frame(el, { label = null, room = null } = {}) {
   const root = h("div", { class: "dnnl-explorer", role: "group", "aria-label": label }, controls, stage, caption);
   if (room) ["--dnnl-room-narrow", "--dnnl-room"].forEach((name, i) => root.style.setProperty(name, `${room[i]}px`));
   el.append(root);
+  keepKeys(root);
   return { root, controls, stage, caption };
+}
+
+/** Keep plain keys for the control that has the focus: JupyterLab takes arrows, letters and Enter for
+    its cells before the page sees them (x would cut the cell), unless the focused element says so. */
+function keepKeys(root) {
+  const mark = (event) => {
+    if (!root.isConnected) return window.removeEventListener("keydown", mark, true);
+    const plain = !(event.ctrlKey || event.metaKey || event.altKey || event.shiftKey);
+    event.target.toggleAttribute?.("data-lm-suppress-shortcuts", plain);
+  };
+  root.addEventListener("focusin", () => window.addEventListener("keydown", mark, true));
+  root.addEventListener("focusout", () => window.removeEventListener("keydown", mark, true));
 }
 
 /* ---- controls -------------------------------------------------------------------------------- */
@@ -214,7 +227,7 @@ function colormap(ctx, values, rows, cols, { min, max, x = 0, y = 0, w = cols, h
 /** The bytes of a trait, which arrive as a DataView. */
 function bytes(model, name) {
   const data = model.get(name);
-  return data instanceof Uint8Array ? data : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  return ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
 }
 
 /** Little-endian float16 to float32. */
