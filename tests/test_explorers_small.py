@@ -8,7 +8,7 @@ import itertools
 import re
 import sys
 from collections.abc import Iterator
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ def test_in_colab_the_manager_of_widgets_is_named(monkeypatch) -> None:
     assert "colab" not in str(ShapeFlow()._repr_mimebundle_()[1])
     output = ModuleType("google.colab.output")
     output.enable_custom_widget_manager = lambda: None
+    output._widgets = SimpleNamespace(_installed_url="https://example.org/manager.js")
     monkeypatch.setitem(sys.modules, "google.colab", ModuleType("google.colab"))
     monkeypatch.setitem(sys.modules, "google.colab.output", output)
     data, metadata = ShapeFlow()._repr_mimebundle_()
