@@ -27,6 +27,7 @@ from dnnl.models.vit.positions import interpolate_pos_embedding
 # On a CPU it is oneDNN that convolves: for these dtypes, and not in every build of torch.
 _ONEDNN = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
 _ONEDNN_DTYPES = (torch.float32, torch.bfloat16) if _ONEDNN else ()
+_exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)  # torch 2.4: no
 
 
 class _PatchEmbedding(Module):
@@ -118,7 +119,9 @@ def _by_rows(proj: nn.Module, images: Tensor, patch: tuple[int, int]) -> bool:
     (channels_last), which oneDNN multiplies fastest and which are joined to the class token as they
     are (`benchmarks`). What is recorded for other machines stays the convolution that it is.
     """
-    if images.device.type != "cpu" or images.dtype not in _ONEDNN_DTYPES or _recorded():
+    if images.device.type != "cpu" or images.dtype not in _ONEDNN_DTYPES:
+        return False
+    if tracing() or _exporting():
         return False
     if type(proj) is not nn.Conv2d or "_conv_forward" in vars(proj) or watched(proj):
         return False
@@ -132,11 +135,6 @@ def _by_rows(proj: nn.Module, images: Tensor, patch: tuple[int, int]) -> bool:
         and images.is_contiguous()
         and proj.weight.is_contiguous()  # else somebody chose channels_last
     )
-
-
-def _recorded() -> bool:
-    exporting = getattr(torch.compiler, "is_exporting", torch.compiler.is_compiling)
-    return tracing() or exporting()
 
 
 def _project(proj: nn.Conv2d, patches: Tensor) -> Tensor:
