@@ -5,7 +5,8 @@
     make bench BENCH=--quick            a rehearsal: tiny models, a few rounds
 
 All contestants of a case take turns, each round in another order, so that whatever else the machine
-does falls on all of them; the minimum over the rounds is compared. The results go to
+does falls on all of them; and each case is set up three times, since where its tensors happen to
+lie in memory moves a time by some hundredths. The minimum is compared. The results go to
 ``results.json``, ``ratios.svg`` and, between two markers, ``README.md``.
 """
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import os
@@ -43,6 +45,8 @@ B16 = {"image_size": 224, "patch_size": 16, "embed_dim": 768, "num_heads": 12, "
 TINY = {"image_size": 32, "patch_size": 16, "embed_dim": 32, "num_heads": 2, "num_layers": 1}
 
 Times = dict[str, list[float]]
+Runs = dict[str, Callable[[], Any]]
+SetUp = Callable[[], Runs]
 Case = dict[str, Any]
 
 
@@ -54,23 +58,30 @@ class Bench:
         self.size = TINY if quick else B16
         self.cases: list[Case] = []
 
-    def measure(self, runs: dict[str, Callable[[], Any]], seconds: float | None = None) -> Times:
-        """Return the seconds of every round of every contestant."""
-        for run in runs.values():
-            run(), run()  # memory, caches, compilers
-        times: Times = {name: [] for name in runs}
-        names, least, order = list(runs), 2 if self.quick else 9, random.Random(0)
-        end = time.perf_counter() + (self.seconds if seconds is None else seconds)
+    def measure(self, set_up: SetUp, seconds: float | None = None, times: int = 3) -> Times:
+        """Return the seconds of every round of every contestant, set up so many times anew."""
+        seconds, times = seconds or self.seconds, 1 if self.quick else times
+        measured: Times = {}
+        for _ in range(times):
+            runs = set_up()
+            for run in runs.values():
+                run(), run()  # memory, caches, compilers
+            self._rounds(runs, measured, seconds / times, 2 if self.quick else 3)
+        return measured
+
+    def _rounds(self, runs: Runs, measured: Times, seconds: float, least: int) -> None:
+        names, order = list(runs), random.Random(0)
+        end = time.perf_counter() + seconds
         for round_ in itertools.count():
             if round_ >= least and (self.quick or time.perf_counter() > end):
-                return times
+                return
             order.shuffle(names)  # nobody always runs after the same one: what it left is felt
             for name in names:
                 start = time.perf_counter()
                 runs[name]()
                 if self.device == "cuda":
                     torch.cuda.synchronize()
-                times[name].append(time.perf_counter() - start)
+                measured.setdefault(name, []).append(time.perf_counter() - start)
 
     def add(self, group: str, name: str, dtype: str, times: Times) -> None:
         """Keep a case: minimum and median in ms, and our minimum over the others'."""
@@ -115,44 +126,59 @@ def _step(module: nn.Module, x: Tensor, backward: bool) -> Callable[[], Any]:
 def embedding(bench: Bench) -> None:
     """The input module: forward, forward + backward, eager and compiled."""
     sides = (224, 384) if not bench.quick else (32,)
-    for side, (name, dtype) in itertools.product(sides, DTYPES.items()):
-        size = {**bench.size, "image_size": side}
-        modules = contestants.embeddings(size)
-        patch = size["patch_size"]
-        modules[FLOOR] = nn.Conv2d(3, size["embed_dim"], patch, stride=patch)
-        modules[FLOOR + ", cut"] = contestants.CutPatches(size)
-        for module in modules.values():
-            module.to(bench.device, dtype)
+    for side, name in itertools.product(sides, DTYPES):
         batches = (1, 8, 32) if side == 224 else (1, 8) if side == 384 else (2,)
         for batch, backward in itertools.product(batches, (False, True)):
-            x = torch.randn(batch, 3, side, side).to(bench.device, dtype)
-            patches = vit.patchify(x, patch)
-            inputs = {who: patches if who.endswith("cut") else x for who in modules}
             kind = "forward + backward" if backward else "forward"
-            runs = {who: _step(m, inputs[who], backward) for who, m in modules.items()}
-            bench.add("embedding", f"{kind}, {side}, B={batch}", name, bench.measure(runs))
+
+            def set_up(
+                compiled: bool = False,
+                what: tuple[int, str, int, bool] = (side, name, batch, backward),
+            ) -> Runs:
+                return _embeddings(bench, *what, compiled)
+
+            case = f"{kind}, {side}, B={batch}"
+            bench.add("embedding", case, name, bench.measure(set_up))
             if batch == batches[min(1, len(batches) - 1)] and side == sides[0]:
-                times = _compiled(bench, modules, inputs, backward)
-                bench.add("compiled", f"{kind}, {side}, B={batch}", name, times)
+                times = bench.measure(lambda set_up=set_up: set_up(True), times=1)
+                bench.add("compiled", case, name, times)
 
 
-def _compiled(bench: Bench, modules: Any, inputs: Any, backward: bool) -> Times:
-    torch.compiler.reset()
-    backend = "eager" if bench.quick else "inductor"  # no compiler for a rehearsal
+def _embeddings(
+    bench: Bench, side: int, dtype: str, batch: int, backward: bool, compiled: bool
+) -> Runs:
+    size = {**bench.size, "image_size": side}
+    patch = size["patch_size"]
+    modules = contestants.embeddings(size)
+    modules[FLOOR] = nn.Conv2d(3, size["embed_dim"], patch, stride=patch)
+    if compiled:
+        torch.compiler.reset()
+        backend = "eager" if bench.quick else "inductor"  # no compiler for a rehearsal
+        compile_ = functools.partial(torch.compile, backend=backend)
+    else:
+        modules[FLOOR + ", cut"] = contestants.CutPatches(size)
+        compile_ = None
+    x = torch.randn(batch, 3, side, side).to(bench.device, DTYPES[dtype])
+    patches = vit.patchify(x, patch)
     runs = {}
     for who, module in modules.items():
-        if not who.endswith("cut"):
-            runs[who] = _step(torch.compile(module, backend=backend), inputs[who], backward)
-    return bench.measure(runs)
+        module.to(bench.device, DTYPES[dtype])
+        module = compile_(module) if compile_ else module
+        runs[who] = _step(module, patches if who.endswith("cut") else x, backward)
+    return runs
 
 
 def resize(bench: Bench) -> None:
     """The table of positions from one grid to another, by each library's settings."""
     grid, news, dim = (14, (24, 7), 768) if not bench.quick else (4, (6,), 32)
     for new, (name, dtype) in itertools.product(news, DTYPES.items()):
-        for like, runs in contestants.resizes(grid, new, dim, dtype, bench.device).items():
+
+        def tables(new: int = new, dtype: torch.dtype = dtype) -> dict[str, Runs]:
+            return contestants.resizes(grid, new, dim, dtype, bench.device)
+
+        for like in tables():
             with torch.inference_mode():
-                times = bench.measure(runs)
+                times = bench.measure(lambda tables=tables, like=like: tables()[like])
             bench.add("resize", f"{grid}x{grid} to {new}x{new}, like {like}", name, times)
 
 
@@ -161,25 +187,19 @@ def other_size(bench: Bench) -> None:
     batches = (1, 8) if not bench.quick else (1,)
     side = 2 * bench.size["image_size"] - 4 * bench.size["patch_size"]  # 224: 384
     side = side if side > 0 else 3 * bench.size["patch_size"]
-    for name, dtype in DTYPES.items():
-        modules = contestants.embeddings(bench.size, dynamic=True)
-        for batch in batches:
-            x = torch.randn(batch, 3, side, side).to(bench.device, dtype)
-            runs = {
-                who: _step(m.to(bench.device, dtype).eval(), x, False) for who, m in modules.items()
-            }
-            times = bench.measure(runs)
-            bench.add("other size", f"{bench.size['image_size']} on {side}, B={batch}", name, times)
+    for name, batch in itertools.product(DTYPES, batches):
+        modules = functools.partial(contestants.embeddings, bench.size, dynamic=True)
+        times = bench.measure(_forward(bench, modules, side, batch, name))
+        bench.add("other size", f"{bench.size['image_size']} on {side}, B={batch}", name, times)
 
 
 def classifier(bench: Bench) -> None:
     """The whole classifier, forward."""
-    for name, dtype in DTYPES.items():
-        models = contestants.classifiers(bench.size)
+    for name in DTYPES:
+        models = functools.partial(contestants.classifiers, bench.size)
         side = bench.size["image_size"]
-        x = torch.randn(1, 3, side, side).to(bench.device, dtype)
-        runs = {who: _step(m.to(bench.device, dtype).eval(), x, False) for who, m in models.items()}
-        times = bench.measure(runs, 3 * bench.seconds)  # a round takes a second
+        set_up = _forward(bench, models, side, 1, name)
+        times = bench.measure(set_up, 3 * bench.seconds)  # a round takes a second
         bench.add("classifier", f"forward, {side}, B=1", name, times)
 
 
@@ -187,11 +207,21 @@ def growth(bench: Bench) -> None:
     """The input module as the number of patches grows."""
     for side in (112, 224, 448, 896) if not bench.quick else (32, 64):
         size = {**bench.size, "image_size": side}
-        x = torch.randn(1, 3, side, side).to(bench.device)
-        modules = contestants.embeddings(size)
-        runs = {who: _step(m.to(bench.device), x, False) for who, m in modules.items()}
+        modules = functools.partial(contestants.embeddings, size)
         patches = (side // size["patch_size"]) ** 2
-        bench.add("growth", f"N={patches}, B=1", "float32", bench.measure(runs, bench.seconds / 2))
+        times = bench.measure(_forward(bench, modules, side, 1, "float32"))
+        bench.add("growth", f"N={patches}, B=1", "float32", times)
+
+
+def _forward(
+    bench: Bench, build: Callable[[], dict[str, nn.Module]], side: int, batch: int, dtype: str
+) -> SetUp:
+    def set_up() -> Runs:
+        x = torch.randn(batch, 3, side, side).to(bench.device, DTYPES[dtype])
+        modules = {who: m.to(bench.device, DTYPES[dtype]).eval() for who, m in build().items()}
+        return {who: _step(module, x, False) for who, module in modules.items()}
+
+    return set_up
 
 
 def load(bench: Bench) -> None:
