@@ -119,21 +119,20 @@ def _by_rows(proj: nn.Module, images: Tensor, patch: tuple[int, int]) -> bool:
     (channels_last), which oneDNN multiplies fastest and which are joined to the class token as they
     are (`benchmarks`). What is recorded for other machines stays the convolution that it is.
     """
-    if images.device.type != "cpu" or images.dtype not in _ONEDNN_DTYPES:
-        return False
-    if tracing() or _exporting():
+    if not images.is_cpu or images.dtype not in _ONEDNN_DTYPES or tracing() or _exporting():
         return False
     if type(proj) is not nn.Conv2d or "_conv_forward" in vars(proj) or watched(proj):
         return False
-    own = [proj.weight] if proj.bias is None else [proj.weight, proj.bias]
-    size = sizes(proj.weight)
+    weight, bias = proj.weight, proj.bias
     return (
-        all(type(p) is nn.Parameter and p.device == images.device for p in own)
-        and size[0] >= 128  # for fewer, cutting costs what multiplying saves
-        and size[2:] == proj.kernel_size == proj.stride == patch
+        type(weight) is nn.Parameter
+        and weight.is_cpu
+        and (bias is None or (type(bias) is nn.Parameter and bias.is_cpu))
+        and weight.shape[0] >= 128  # for fewer, cutting costs what multiplying saves
+        and weight.shape[2:] == proj.kernel_size == proj.stride == patch
         and (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)
         and images.is_contiguous()
-        and proj.weight.is_contiguous()  # else somebody chose channels_last
+        and weight.is_contiguous()  # else somebody chose channels_last
     )
 
 
@@ -430,16 +429,10 @@ class ViTEmbedding(Module):
         prefix, proj = positions.num_prefix_tokens, getattr(embed, "proj", None)
         if proj is None or not _by_rows(proj, x, embed.patch_size):
             return False
-        tables = {prefix + embed.num_patches: positions.pos_embed}
-        if isinstance(token, ViTAddClassToken):
-            tables[prefix] = token.cls_token
+        width = proj.weight.shape[0]
         return (
-            all(
-                type(p) is nn.Parameter
-                and p.shape == (1, rows, proj.weight.shape[0])
-                and p.device == x.device
-                for rows, p in tables.items()
-            )
+            _is_table(positions.pos_embed, prefix + embed.num_patches, width)
+            and (not prefix or _is_table(token.cls_token, prefix, width))
             and not torch._C._are_functorch_transforms_active()
             and forward_ad.unpack_dual(x).tangent is None  # type: ignore[no-untyped-call]
         )
@@ -488,6 +481,10 @@ class ViTEmbedding(Module):
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles of the module leave out what can be made again."""
         return {**self.__dict__, "_resized": {}}
+
+
+def _is_table(p: Any, rows: int, width: int) -> bool:
+    return type(p) is nn.Parameter and p.is_cpu and p.shape == (1, rows, width)
 
 
 # The classes whose sequence can be made in place, and what they do unless somebody patched them.

@@ -42,15 +42,16 @@ class Module(nn.Module):
 
 def watched(*modules: nn.Module) -> bool:
     """Tell whether hooks, a patched ``forward`` or a compiler see what these modules compute."""
-    return nn.modules.module._has_any_global_hook() or any(  # type: ignore[no-untyped-call]
-        m._forward_hooks
-        or m._forward_pre_hooks
-        or m._backward_hooks
-        or m._backward_pre_hooks
-        or m._compiled_call_impl
-        or "forward" in vars(m)
-        for m in modules
-    )
+    if nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
+        return True
+    for module in modules:
+        own = vars(module)
+        hooks = own["_forward_hooks"] or own["_forward_pre_hooks"]
+        if hooks or own["_backward_hooks"] or own["_backward_pre_hooks"]:
+            return True
+        if "forward" in own or module._compiled_call_impl:
+            return True
+    return False
 
 
 def _twin(module: nn.Module, made: dict[int, Any]) -> nn.Module:
