@@ -199,7 +199,7 @@ def classifier(bench: Bench) -> None:
         models = functools.partial(contestants.classifiers, bench.size)
         side = bench.size["image_size"]
         set_up = _forward(bench, models, side, 1, name)
-        times = bench.measure(set_up, 3 * bench.seconds)  # a round takes a second
+        times = bench.measure(set_up, 8 * bench.seconds)  # a round takes a second
         bench.add("classifier", f"forward, {side}, B=1", name, times)
 
 
