@@ -196,6 +196,15 @@ def test_the_theme_speaks_chinese(site: Path, page: str) -> None:
 
 
 @every_chapter
+def test_a_number_stays_with_its_sign(site: Path, page: str) -> None:
+    """A line never ends inside 14 × 14 or 16.7 %."""
+    body = copy.copy(html(site, page).find("article"))
+    for code in body.select("pre, code, script, .math, summary"):
+        code.decompose()  # (a summary is raw HTML, which Sphinx does not read)
+    assert not re.findall(r"\d [×%]|× \d", body.get_text())
+
+
+@every_chapter
 def test_every_picture_has_an_alternative_text(site: Path, page: str) -> None:
     for image in html(site, page).find_all("img"):
         alt = image.get("alt", "")
