@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from dnnl import data
 from dnnl.models import vit
-from dnnl.models.vit.errors import Size, check_dims
-from dnnl.models.vit.module import Module, token_parameter
+from dnnl.models.vit.checks import Size, check_dims
+from dnnl.models.vit.embedding import token_parameter
+from dnnl.models.vit.module import Module
 
 FORMAT = "dnnl-chapter-model/1"
 ASSET = Path(__file__).parent / "assets" / "chapter.safetensors"
@@ -124,14 +125,15 @@ class ChapterModel(Module):
             tokens = torch.where(mask[..., None], self.mask_token.to(tokens.dtype), tokens)
         tokens = embedding.add_cls_token(tokens)
         if pos_embed is None:
-            pos_embed = embedding.table_for(embedding.patch_embed.grid_of(x))
-        elif pos_embed.shape != (1, *tokens.shape[1:]):
+            grid_size = embedding.patch_embed.grid_of(x)
+            out: Tensor = embedding.pos_embed(tokens, embedding.patch_embed.grid_size, grid_size)
+            return out
+        if pos_embed.shape != (1, *tokens.shape[1:]):
             raise vit.ShapeError(
                 f"Expected a table of shape {(1, *tokens.shape[1:])}, "
                 f"but got {tuple(pos_embed.shape)}."
             )
-        out: Tensor = tokens + pos_embed.to(tokens.dtype)
-        return out
+        return tokens + pos_embed.to(tokens.dtype)
 
     def encode(
         self, x: Tensor, mask: Tensor | None = None, pos_embed: Tensor | None = None

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from dnnl.models.vit.errors import Size, pair
+from dnnl.models.vit.checks import Size, as_pair
 
 MEAN, STD = 0.5, 0.25
 
@@ -81,7 +81,7 @@ def photograph(name: str = "cat", image_size: Size | None = 224) -> Tensor:
     entry = PHOTOGRAPHS[name]
     with files(entry.package).joinpath(entry.path).open("rb") as file:
         image = _tensor(Image.open(file))
-    return image if image_size is None else _fit(image, pair(image_size, "image_size"))
+    return image if image_size is None else _fit(image, as_pair(image_size, "image_size"))
 
 
 def photographs(folder: str | Path | None = None, *, short_side: int = 256) -> dict[str, Tensor]:
@@ -173,7 +173,7 @@ def crops(
         tuple[Tensor, Tensor]: crops ``(B, 3, h, w)``, and the indices ``(B,)`` of the photographs.
     """
     pool = list(images.values()) if isinstance(images, Mapping) else list(images)
-    h, w = pair(image_size, "image_size")
+    h, w = as_pair(image_size, "image_size")
     label = torch.randint(len(pool), (count,), generator=generator)
     place = torch.rand((count, 3), generator=generator).tolist()
     out = torch.empty(count, 3, h, w)

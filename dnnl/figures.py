@@ -18,7 +18,7 @@ from matplotlib.rcsetup import cycler
 from torch import Tensor
 
 from dnnl.models.vit import ShapeError, patchify, unpatchify
-from dnnl.models.vit.errors import Size, check_dims, divide, pair, times
+from dnnl.models.vit.checks import Size, as_pair, check_dims, format_size, grid_shape
 
 CLASS, PATCH, POSITION = "#D55E00", "#0072B2", "#009E73"
 INK = "#797979"
@@ -133,8 +133,8 @@ def patch_grid(
     check_dims(image, "(C, H, W)", "an image")
     if label not in ("index", "row", "column", "position", None):
         raise ValueError(f"Expected index, row, column, position or None, but got {label!r}.")
-    h, w = pair(patch_size, "patch_size")
-    rows, columns = divide((image.shape[1], image.shape[2]), (h, w), "an image size")
+    h, w = as_pair(patch_size, "patch_size")
+    rows, columns = grid_shape((image.shape[1], image.shape[2]), (h, w), "an image size")
     figure, (ax,) = _panels(1, 1, size, size * image.shape[1] / image.shape[2])
     _picture(ax, image)
     for i in range(rows * columns):
@@ -177,7 +177,7 @@ def sequence_strip(
         first: how many patches to show.
     """
     check_dims(image, "(C, H, W)", "an image")
-    h, w = pair(patch_size, "patch_size")
+    h, w = as_pair(patch_size, "patch_size")
     patches = patchify(image[None], (h, w))
     shown = min(first, patches.shape[1])
     total = num_prefix_tokens + shown
@@ -272,11 +272,11 @@ def similarity_maps(
 def _similarity(pos_embed: Tensor, grid_size: Size, num_prefix_tokens: int) -> Tensor:
     """Return the cosines ``(rows, columns, rows, columns)`` between the patches' rows."""
     check_dims(pos_embed, "(1, T, D)", "a table of positions")
-    rows, columns = pair(grid_size, "grid_size")
+    rows, columns = as_pair(grid_size, "grid_size")
     table = pos_embed[0, num_prefix_tokens:].detach().float().cpu()
     if len(table) != rows * columns:
         raise ShapeError(
-            f"Expected {rows * columns} rows for a grid of {times((rows, columns))}, but got "
+            f"Expected {rows * columns} rows for a grid of {format_size((rows, columns))}, but got "
             f"{len(table)} after {num_prefix_tokens} of the prefix."
         )
     unit = F.normalize(table, dim=-1)
@@ -409,11 +409,11 @@ def attention_maps(
 def _maps(attention: Tensor, grid_size: Size, num_prefix_tokens: int, query: int) -> Tensor:
     """Return what the query gives to each patch, ``(heads, rows, columns)``."""
     check_dims(attention, "(heads, T, T)", "attention weights")
-    rows, columns = pair(grid_size, "grid_size")
+    rows, columns = as_pair(grid_size, "grid_size")
     weights = attention[:, query, num_prefix_tokens:].detach().float().cpu()
     if weights.shape[1] != rows * columns:
         raise ShapeError(
-            f"Expected {rows * columns} patches for a grid of {times((rows, columns))}, but got "
+            f"Expected {rows * columns} patches for a grid of {format_size((rows, columns))}, but got "
             f"{weights.shape[1]} after {num_prefix_tokens} of the prefix."
         )
     return weights.reshape(-1, rows, columns)

@@ -26,7 +26,7 @@ from tqdm import tqdm
 import dnnl
 from dnnl import data
 from dnnl.chapter_model import ChapterModel, read_safetensors, write_safetensors
-from dnnl.models.vit.errors import divide, pair
+from dnnl.models.vit.checks import as_pair, grid_shape
 
 CHECKPOINT = "dnnl-training-checkpoint/1"
 _EVALUATION_SEED = 1_000_003  # far from any step of any run, so that no crop was trained on
@@ -76,7 +76,9 @@ class Recipe:
                 raise ValueError(f"Expected {name} of at least 1, but got {getattr(self, name)}.")
         if not 0 <= self.seed < 2**31:
             raise ValueError(f"Expected a seed from 0 to 2**31 - 1, but got {self.seed}.")
-        divide(pair(self.image_size, "image_size"), pair(self.patch_size, "patch_size"), "a crop")
+        grid_shape(
+            as_pair(self.image_size, "image_size"), as_pair(self.patch_size, "patch_size"), "a crop"
+        )
         if not 1 <= self.hidden < self.patches:
             raise ValueError(
                 f"Expected a mask_ratio that hides some of {self.patches} patches and leaves some, "

@@ -7,6 +7,7 @@ import torch
 import traitlets
 from torch import Tensor
 
+import dnnl.models.vit as vit
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
 from dnnl.explorers.base import Setting, between, choice, esm, png
@@ -81,7 +82,7 @@ class ClassAttention(LiveExplorer):
         """
         with torch.no_grad():
             tokens = self.model.sequence(self.image())
-            _, weights = self.model.encoder(tokens, return_attention=True)
+            weights = vit.attention_maps(self.model.encoder, tokens)
         return torch.stack([w[0, :, 0] for w in weights])
 
     def mask(self) -> Tensor:
@@ -98,7 +99,7 @@ class ClassAttention(LiveExplorer):
         """Return a picture of the photograph and of the maps of the shown layer."""
         with torch.no_grad():
             tokens = self.model.sequence(self.image())
-            _, weights = self.model.encoder(tokens, return_attention=True)
+            weights = vit.attention_maps(self.model.encoder, tokens)
         figure = figures.attention_maps(
             weights[self.layer][0], self._grid_size, image=self.image()[0]
         )

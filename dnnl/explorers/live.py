@@ -12,7 +12,7 @@ import dnnl
 from dnnl import data
 from dnnl.chapter_model import ChapterModel
 from dnnl.explorers.base import Explorer, Setting, choice, rgb8
-from dnnl.models.vit.errors import ShapeError, times
+from dnnl.models.vit.checks import ShapeError, format_size
 
 OWN = "own"
 
@@ -147,7 +147,7 @@ class LiveExplorer(Explorer):
         if not isinstance(value, bytes) or len(value) not in (0, size):
             got = f"{len(value)} bytes" if isinstance(value, bytes) else repr(value)
             raise traitlets.TraitError(
-                f"Expected own to be {size} bytes (an image {times(self._image_size)} in RGB) or "
+                f"Expected own to be {size} bytes (an image {format_size(self._image_size)} in RGB) or "
                 f"none, but got {got}."
             )
         if not value and self.photograph == OWN:

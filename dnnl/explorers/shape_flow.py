@@ -9,7 +9,7 @@ from matplotlib.patches import FancyBboxPatch
 from dnnl import figures
 from dnnl.explorers.base import Explorer, Setting, between, esm, png
 from dnnl.models import vit
-from dnnl.models.vit.errors import divide
+from dnnl.models.vit.checks import grid_shape
 
 
 class ShapeFlow(Explorer):
@@ -65,7 +65,7 @@ class ShapeFlow(Explorer):
         size = (self.height, self.width)
         steps = [("", f"B, {self.in_channels}, {size[0]}, {size[1]}", figures.INK)]
         try:
-            rows, columns = divide(size, (side, side), "an image size")
+            rows, columns = grid_shape(size, (side, side), "an image size")
         except vit.ShapeError:
             steps.append((f"P = {side}", "✗", figures.CLASS))
         else:

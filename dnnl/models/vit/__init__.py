@@ -6,11 +6,12 @@ row-major; an ``int`` size means a square. Bad input raises :class:`ShapeError`.
 Source: Dosovitskiy et al., *An Image is Worth 16x16 Words*, ICLR 2021 (arXiv:2010.11929).
 """
 
+from dnnl.models.vit.checks import DTypeError, ShapeError
+from dnnl.models.vit.config import ViTConfig
 from dnnl.models.vit.embedding import (
     ViTAddClassToken,
     ViTConvPatchEmbedding,
     ViTEmbedding,
-    ViTHybridPatchEmbedding,
     ViTLinearPatchEmbedding,
     ViTPositionalEmbedding,
 )
@@ -22,8 +23,11 @@ from dnnl.models.vit.encoder import (
     ViTMLP,
     ViTModel,
     ViTSelfAttention,
+    attention_maps,
+    hidden_states,
 )
-from dnnl.models.vit.errors import CheckpointError, DTypeError, ShapeError
+from dnnl.models.vit.fuse import FusedEmbedding, fuse
+from dnnl.models.vit.hybrid import ViTHybridPatchEmbedding
 from dnnl.models.vit.patches import patchify, unpatchify
 from dnnl.models.vit.positions import (
     RESIZE_SETTINGS,
@@ -31,16 +35,23 @@ from dnnl.models.vit.positions import (
     sincos_pos_embedding,
     sincos_pos_embedding_1d,
 )
-from dnnl.models.vit.pretrained import PosEmbedding, extract_pos_embedding, load_pretrained
+from dnnl.models.vit.pretrained import (
+    CheckpointError,
+    PosEmbedding,
+    extract_pos_embedding,
+    load_pretrained,
+)
 
 __all__ = [
     "CheckpointError",
     "DTypeError",
+    "FusedEmbedding",
     "PosEmbedding",
     "RESIZE_SETTINGS",
     "ShapeError",
     "ViTAddClassToken",
     "ViTClassificationHead",
+    "ViTConfig",
     "ViTConvPatchEmbedding",
     "ViTEmbedding",
     "ViTEncoder",
@@ -52,7 +63,10 @@ __all__ = [
     "ViTModel",
     "ViTPositionalEmbedding",
     "ViTSelfAttention",
+    "attention_maps",
     "extract_pos_embedding",
+    "fuse",
+    "hidden_states",
     "interpolate_pos_embedding",
     "load_pretrained",
     "patchify",

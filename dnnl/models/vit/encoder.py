@@ -1,32 +1,45 @@
 """What reads the sequence: a pre-norm Transformer encoder, and heads that pool it."""
 
 from collections.abc import Callable
-from typing import TypeAlias
+from os import PathLike
+from typing import TYPE_CHECKING, Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from dnnl.models.vit import checks
+from dnnl.models.vit.checks import ShapeError, Size, as_int
+from dnnl.models.vit.config import ViTConfig
 from dnnl.models.vit.embedding import ViTEmbedding
-from dnnl.models.vit.errors import ShapeError, Size, check_tokens, count, sizes
 from dnnl.models.vit.module import Module
+from dnnl.models.vit.positions import RESIZE_SETTINGS
+
+if TYPE_CHECKING:
+    from dnnl.models.vit.pretrained.preprocess import Preprocess
 
 _POOLS = ("cls", "mean", "max")
+
+
+class QuickGELU(nn.Module):
+    """``x * sigmoid(1.702 x)``: the approximation of GELU with which OpenAI trained CLIP."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it to each number."""
+        return x * torch.sigmoid(1.702 * x)
+
+
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "gelu": nn.GELU,
     "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
+    "quick_gelu": QuickGELU,
     "relu": nn.ReLU,
     "silu": nn.SiLU,
 }
 
-Logits: TypeAlias = Tensor | tuple[Tensor, Tensor]
-"""Logits ``(B, K)``; in the training of a distilled model a pair of them."""
-
 
 class ViTSelfAttention(Module):
     """Multi-head self-attention: every token reads every token, and itself.
-
-    ``nn.MultiheadAttention`` computes the same, but takes another path in eval mode without
-    gradients, which a recorded graph (``torch.jit.trace``) cannot follow.
 
     Args:
         embed_dim: the width ``D`` of a token.
@@ -44,7 +57,7 @@ class ViTSelfAttention(Module):
 
     def __init__(self, embed_dim: int = 768, num_heads: int = 12, dropout: float = 0.0) -> None:
         super().__init__()
-        if count(embed_dim, "embed_dim") % count(num_heads, "num_heads"):
+        if as_int(embed_dim, "embed_dim") % as_int(num_heads, "num_heads"):
             raise ShapeError(
                 f"Expected embed_dim divisible by {num_heads} heads, but got {embed_dim}."
             )
@@ -53,28 +66,29 @@ class ViTSelfAttention(Module):
         self.attn_dropout = nn.Dropout(dropout)
         self.proj = nn.Linear(embed_dim, embed_dim)
 
-    def forward(
-        self, x: Tensor, *, return_attention: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Map tokens ``(B, T, D)`` to ``(B, T, D)``.
+    def forward(self, x: Tensor) -> Tensor:
+        """Map tokens ``(B, T, D)`` to ``(B, T, D)``."""
+        q, k, v = self._heads(x)
+        p = self.attn_dropout.p if self.training else 0.0
+        y = F.scaled_dot_product_attention(q, k, v, dropout_p=p)  # never stores T × T weights
+        out: Tensor = self.proj(y.transpose(1, 2).flatten(2))
+        return out
 
-        With ``return_attention=True`` also return the weights ``(B, heads, T, T)``, whose rows
-        (queries) sum to 1; they are those before dropout.
+    def weights(self, x: Tensor) -> Tensor:
+        """Return the attention weights ``(B, heads, T, T)`` for tokens ``(B, T, D)``.
+
+        Each row (query) sums to 1. They are those before dropout.
         """
-        check_tokens(x, self.embed_dim, self.qkv)
-        b, t, _ = x.shape
-        width = self.embed_dim // self.num_heads
-        qkv = self.qkv(x).reshape(b, t, 3, self.num_heads, width).permute(2, 0, 3, 1, 4)
-        q, k, v = qkv.unbind(0)  # each (B, heads, T, D / heads)
-        weights = None
-        if return_attention:
-            weights = (q @ k.transpose(-2, -1) * width**-0.5).softmax(dim=-1)
-            y = self.attn_dropout(weights) @ v
-        else:  # the same in one fused call, which never stores the T × T weights
-            p = self.attn_dropout.p if self.training else 0.0
-            y = F.scaled_dot_product_attention(q, k, v, dropout_p=p)
-        out: Tensor = self.proj(y.transpose(1, 2).reshape(b, t, self.embed_dim))
-        return out if weights is None else (out, weights)
+        q, k, _ = self._heads(x)
+        q = q * q.shape[-1] ** -0.5  # first, so that half precision does not overflow
+        return (q @ k.transpose(-2, -1)).softmax(dim=-1)
+
+    def _heads(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values, each ``(B, heads, T, D / heads)``."""
+        checks.check_tokens(x, self.embed_dim, checks.input_dtype(self.qkv))
+        qkv = self.qkv(x).unflatten(2, (3, self.num_heads, self.embed_dim // self.num_heads))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        return q, k, v
 
 
 class ViTMLP(Module):
@@ -85,7 +99,7 @@ class ViTMLP(Module):
         hidden_dim: the width between the layers.
         dropout: probability of the dropout after each layer.
         activation: ``"gelu"``; some checkpoints want ``"gelu_tanh"`` (its approximation by a tanh),
-            ``"relu"`` or ``"silu"``.
+            ``"quick_gelu"`` (by a sigmoid), ``"relu"`` or ``"silu"``.
 
     Attributes:
         net: ``nn.Sequential`` of linear, GELU, dropout, linear, dropout.
@@ -105,12 +119,12 @@ class ViTMLP(Module):
         activation: str = "gelu",
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
+        if activation not in tuple(_ACTIVATIONS):
             raise ValueError(
                 f"Expected an activation out of {', '.join(_ACTIVATIONS)}, but got {activation!r}."
             )
         self.net = nn.Sequential(
-            nn.Linear(count(embed_dim, "embed_dim"), count(hidden_dim, "hidden_dim")),
+            nn.Linear(as_int(embed_dim, "embed_dim"), as_int(hidden_dim, "hidden_dim")),
             _ACTIVATIONS[activation](),
             nn.Dropout(dropout),
             nn.Linear(hidden_dim, embed_dim),
@@ -156,29 +170,18 @@ class ViTEncoderLayer(Module):
         activation: str = "gelu",
     ) -> None:
         super().__init__()
-        self.norm1 = nn.LayerNorm(count(embed_dim, "embed_dim"), eps=norm_eps)
+        self.norm1 = nn.LayerNorm(as_int(embed_dim, "embed_dim"), eps=norm_eps)
         self.attn = ViTSelfAttention(embed_dim, num_heads, attn_dropout)
         self.dropout1 = nn.Dropout(dropout)
         self.norm2 = nn.LayerNorm(embed_dim, eps=norm_eps)
         self.mlp = ViTMLP(embed_dim, hidden_dim, dropout, activation=activation)
 
-    def forward(
-        self, x: Tensor, *, return_attention: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Map tokens ``(B, T, D)`` to ``(B, T, D)``.
-
-        With ``return_attention=True`` also return the attention weights ``(B, heads, T, T)``, whose
-        rows (queries) sum to 1.
-        """
-        check_tokens(x, self.attn.embed_dim, self.attn.qkv)
-        y, weights = self.norm1(x), None
-        if return_attention:
-            y, weights = self.attn(y, return_attention=True)
-        else:
-            y = self.attn(y)
-        x = x + self.dropout1(y)
+    def forward(self, x: Tensor) -> Tensor:
+        """Map tokens ``(B, T, D)`` to ``(B, T, D)``."""
+        checks.check_tokens(x, self.attn.embed_dim, checks.input_dtype(self.attn.qkv))
+        x = x + self.dropout1(self.attn(self.norm1(x)))
         x = x + self.mlp(self.norm2(x))
-        return x if weights is None else (x, weights)
+        return x
 
 
 class ViTEncoder(Module):
@@ -218,95 +221,15 @@ class ViTEncoder(Module):
                 norm_eps=norm_eps,
                 activation=activation,
             )
-            for _ in range(count(num_layers, "num_layers", least=0))
+            for _ in range(as_int(num_layers, "num_layers", minimum=0))
         )
         self.norm = nn.LayerNorm(embed_dim, eps=norm_eps) if final_norm else nn.Identity()
 
-    def forward(
-        self, x: Tensor, *, return_attention: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Map tokens ``(B, T, D)`` to ``(B, T, D)``.
-
-        With ``return_attention=True`` also return a list with each layer's attention weights
-        ``(B, heads, T, T)``.
-        """
-        attention = []
+    def forward(self, x: Tensor) -> Tensor:
+        """Map tokens ``(B, T, D)`` to ``(B, T, D)``."""
         for layer in self.layers:
-            if return_attention:
-                x, weights = layer(x, return_attention=True)
-                attention.append(weights)
-            else:
-                x = layer(x)
-        x = self.norm(x)
-        return (x, attention) if return_attention else x
-
-
-class ViTModel(Module):
-    """The backbone: from images to encoded tokens. The defaults are those of ViT-B/16.
-
-    Args:
-        image_size, patch_size, in_channels, num_prefix_tokens, dynamic_image_size: as for
-            :class:`ViTEmbedding`.
-        embed_dim, num_heads, num_layers, hidden_dim, attn_dropout, norm_eps, activation,
-            final_norm: as for :class:`ViTEncoder`.
-        dropout: probability of every other dropout, that after the positions included.
-
-    Attributes:
-        embedding: :class:`ViTEmbedding`; ``encoder``: :class:`ViTEncoder`.
-
-    Source: arXiv:2010.11929, equations 1 to 4 and table 1.
-    """
-
-    def __init__(
-        self,
-        image_size: Size = 224,
-        patch_size: Size = 16,
-        in_channels: int = 3,
-        embed_dim: int = 768,
-        num_heads: int = 12,
-        num_layers: int = 12,
-        hidden_dim: int = 3072,
-        dropout: float = 0.0,
-        attn_dropout: float = 0.0,
-        *,
-        num_prefix_tokens: int = 1,
-        dynamic_image_size: bool = False,
-        norm_eps: float = 1e-6,
-        activation: str = "gelu",
-        final_norm: bool = True,
-    ) -> None:
-        super().__init__()
-        self.embedding = ViTEmbedding(
-            image_size,
-            patch_size,
-            in_channels,
-            embed_dim,
-            dropout,
-            num_prefix_tokens=num_prefix_tokens,
-            dynamic_image_size=dynamic_image_size,
-        )
-        self.encoder = ViTEncoder(
-            embed_dim,
-            num_heads,
-            num_layers,
-            hidden_dim,
-            dropout,
-            attn_dropout,
-            norm_eps=norm_eps,
-            activation=activation,
-            final_norm=final_norm,
-        )
-
-    def forward(
-        self, x: Tensor, *, return_attention: bool = False
-    ) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Map images ``(B, C, H, W)`` to encoded tokens ``(B, num_prefix_tokens + N, D)``.
-
-        With ``return_attention=True`` also return a list with each layer's attention weights
-        ``(B, heads, T, T)``.
-        """
-        out: Tensor | tuple[Tensor, list[Tensor]]
-        out = self.encoder(self.embedding(x), return_attention=return_attention)
+            x = layer(x)
+        out: Tensor = self.norm(x)
         return out
 
 
@@ -318,7 +241,7 @@ class ViTClassificationHead(Module):
         num_classes: how many logits ``K``.
         pool: ``"cls"`` reads the first token; ``"mean"`` and ``"max"`` pool the patches, without
             the prefix.
-        num_prefix_tokens: how many leading tokens are no patches.
+        num_prefix_tokens: how many tokens stand before the patches.
         distillation: add DeiT's second head, which reads the second token.
         fc_norm: normalise what was pooled (MAE's fine-tuning, timm's name).
         norm_eps: epsilon of that norm.
@@ -351,52 +274,178 @@ class ViTClassificationHead(Module):
         if distillation and pool != "cls":
             raise ValueError(f"Expected pool='cls' with distillation, but got {pool!r}.")
         if distillation and fc_norm:
-            raise ValueError("Expected no fc_norm with distillation, whose heads pool nothing.")
+            raise ValueError("fc_norm cannot be combined with distillation.")
         self.pool = pool
         self.distillation = distillation
+        self.embed_dim = as_int(embed_dim, "embed_dim")
         needed = 2 if distillation else int(pool == "cls")
-        self.num_prefix_tokens = count(num_prefix_tokens, "num_prefix_tokens", least=needed)
+        self.num_prefix_tokens = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=needed)
         self.fc_norm = nn.LayerNorm(embed_dim, eps=norm_eps) if fc_norm else nn.Identity()
-        self.head = nn.Linear(count(embed_dim, "embed_dim"), count(num_classes, "num_classes"))
+        self.head = nn.Linear(embed_dim, as_int(num_classes, "num_classes"))
         if distillation:
             self.head_dist = nn.Linear(embed_dim, num_classes)
 
-    def forward(self, x: Tensor) -> Logits:
+    def forward(self, x: Tensor) -> Tensor:
         """Map encoded tokens ``(B, T, D)`` to logits ``(B, K)``.
 
-        With distillation: in training the pair of both heads' logits, for two losses; in eval mode
-        their average.
+        With distillation they are the average of both heads: DeiT's prediction.
         """
-        check_tokens(x, self.head.in_features, self.head)
-        least, got = self.num_prefix_tokens + int(self.pool != "cls"), sizes(x)[1]
-        if got < least:
-            raise ShapeError(f"Expected a sequence of at least {least} tokens, but got {got}.")
         if self.distillation:
-            logits, taught = self.head(x[:, 0]), self.head_dist(x[:, 1])
-            return (logits, taught) if self.training else (logits + taught) / 2
-        out: Tensor = self.head(self.fc_norm(self._pooled(x)))
+            return torch.stack(self.both(x)).mean(dim=0)
+        self._check(x)
+        if self.pool == "cls":
+            pooled = x[:, 0]
+        else:
+            patches = x[:, self.num_prefix_tokens :]
+            pooled = patches.mean(dim=1) if self.pool == "mean" else patches.amax(dim=1)
+        out: Tensor = self.head(self.fc_norm(pooled))
         return out
 
-    def _pooled(self, x: Tensor) -> Tensor:
-        if self.pool == "cls":
-            return x[:, 0]
-        patches = x[:, self.num_prefix_tokens :]
-        return patches.mean(dim=1) if self.pool == "mean" else patches.amax(dim=1)
+    def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Map tokens ``(B, T, D)`` to the logits of both heads, for DeiT's two losses.
+
+        Raises:
+            ValueError: if the head was made without distillation.
+        """
+        if not self.distillation:
+            raise ValueError("This head was made without distillation: it has no second head.")
+        self._check(x)
+        return self.head(x[:, 0]), self.head_dist(x[:, 1])
+
+    def _check(self, x: Tensor) -> None:
+        checks.check_tokens(x, self.embed_dim, checks.input_dtype(self.head))
+        needed = self.num_prefix_tokens + int(self.pool != "cls")
+        checks.check_length(x, needed, at_least=True)
 
 
-class ViTForImageClassification(Module):
+class _Model(Module):
+    """What a whole model has besides its modules.
+
+    Attributes:
+        config: :class:`ViTConfig`, from which ``from_config`` builds the same model.
+        preprocess: how a photograph becomes the model's input: :class:`Preprocess`, or None.
+        labels: what the logits stand for, or an empty tuple.
+    """
+
+    config: ViTConfig
+    preprocess: "Preprocess | None" = None
+    labels: tuple[str, ...] = ()
+
+    def save_pretrained(self, folder: str | PathLike[str]) -> None:
+        """Write the model to a folder, from which :func:`load_pretrained` reads it again.
+
+        ``model.safetensors`` holds weights, settings, preprocessing and labels, and is replaced as
+        a whole or not at all; ``config.json`` repeats all but the weights for people to read.
+
+        Args:
+            folder: where to write; it is created if needed.
+
+        Raises:
+            ValueError: if the modules are not those that ``config`` describes, so that the model
+                could not be built again.
+            OSError: if the folder cannot be written.
+            ImportError: if safetensors is not installed (``dnnl[pretrained]``).
+        """
+        from dnnl.models.vit.pretrained.folder import save  # only here: it needs safetensors
+
+        save(self, folder)
+
+
+class ViTModel(_Model):
+    """The backbone: from images to encoded tokens. The defaults are those of ViT-B/16.
+
+    Args:
+        image_size, patch_size, in_channels, embed_dim, num_heads, num_layers, hidden_dim, dropout,
+            attn_dropout: as for :class:`ViTConfig`.
+        settings: further settings of :class:`ViTConfig`, by name; those of a head have no effect.
+
+    Attributes:
+        embedding: :class:`ViTEmbedding`; ``pre_norm``: ``nn.LayerNorm``, or ``nn.Identity``;
+            ``encoder``: :class:`ViTEncoder`.
+        config, preprocess, labels: settings; how to prepare a photograph; names of the logits.
+
+    Source: arXiv:2010.11929, equations 1 to 4 and table 1.
+    """
+
+    def __init__(
+        self,
+        image_size: Size = 224,
+        patch_size: Size = 16,
+        in_channels: int = 3,
+        embed_dim: int = 768,
+        num_heads: int = 12,
+        num_layers: int = 12,
+        hidden_dim: int = 3072,
+        dropout: float = 0.0,
+        attn_dropout: float = 0.0,
+        **settings: Any,
+    ) -> None:
+        super().__init__()
+        self.config = c = ViTConfig(
+            image_size=image_size,
+            patch_size=patch_size,
+            in_channels=in_channels,
+            num_classes=0,
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            dropout=dropout,
+            attn_dropout=attn_dropout,
+            **settings,
+        )
+        self.embedding = ViTEmbedding(
+            c.image_size,
+            c.patch_size,
+            c.in_channels,
+            c.embed_dim,
+            c.dropout,
+            num_prefix_tokens=c.prefix,
+            dynamic_image_size=c.dynamic_image_size,
+            resize=RESIZE_SETTINGS[c.resize],
+        )
+        self.pre_norm = nn.LayerNorm(c.embed_dim, c.norm_eps) if c.pre_norm else nn.Identity()
+        self.encoder = ViTEncoder(
+            c.embed_dim,
+            c.num_heads,
+            c.num_layers,
+            c.hidden_dim,
+            c.dropout,
+            c.attn_dropout,
+            norm_eps=c.norm_eps,
+            activation=c.activation,
+            final_norm=c.final_norm,
+        )
+
+    @classmethod
+    def from_config(cls, config: ViTConfig) -> "ViTModel":
+        """Build the backbone of ``config``, with fresh weights."""
+        settings = vars(config).copy()
+        del settings["num_classes"]
+        return cls(**settings)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images ``(B, C, H, W)`` to encoded tokens ``(B, num_prefix_tokens + N, D)``."""
+        out: Tensor = self.encoder(self.sequence(x))
+        return out
+
+    def sequence(self, x: Tensor) -> Tensor:
+        """Return what the encoder reads: the tokens of images, before the first layer."""
+        out: Tensor = self.pre_norm(self.embedding(x))
+        return out
+
+
+class ViTForImageClassification(_Model):
     """A Vision Transformer with a classification head: from images to logits.
 
     Args:
-        num_classes: how many logits ``K``.
-        pool, distillation, fc_norm: as for :class:`ViTClassificationHead`.
-        num_prefix_tokens: by default 2 with distillation, else 1.
-        image_size, patch_size, in_channels, embed_dim, num_heads, num_layers, hidden_dim, dropout,
-            attn_dropout, dynamic_image_size, norm_eps, activation, final_norm: as for
-            :class:`ViTModel`.
+        image_size, patch_size, in_channels, num_classes, embed_dim, num_heads, num_layers,
+            hidden_dim, dropout, attn_dropout: as for :class:`ViTConfig`.
+        settings: further settings of :class:`ViTConfig`, by name.
 
     Attributes:
         backbone: :class:`ViTModel`; ``head``: :class:`ViTClassificationHead`.
+        config, preprocess, labels: settings; how to prepare a photograph; names of the logits.
 
     Source: arXiv:2010.11929.
     """
@@ -413,54 +462,92 @@ class ViTForImageClassification(Module):
         hidden_dim: int = 3072,
         dropout: float = 0.0,
         attn_dropout: float = 0.0,
-        *,
-        pool: str = "cls",
-        distillation: bool = False,
-        num_prefix_tokens: int | None = None,
-        dynamic_image_size: bool = False,
-        norm_eps: float = 1e-6,
-        activation: str = "gelu",
-        final_norm: bool = True,
-        fc_norm: bool = False,
+        **settings: Any,
     ) -> None:
         super().__init__()
-        prefix = (2 if distillation else 1) if num_prefix_tokens is None else num_prefix_tokens
-        self.backbone = ViTModel(
+        self.config = c = ViTConfig(
             image_size,
             patch_size,
             in_channels,
+            num_classes,
             embed_dim,
             num_heads,
             num_layers,
             hidden_dim,
             dropout,
             attn_dropout,
-            num_prefix_tokens=prefix,
-            dynamic_image_size=dynamic_image_size,
-            norm_eps=norm_eps,
-            activation=activation,
-            final_norm=final_norm,
+            **settings,
         )
+        self.backbone = ViTModel.from_config(c)
         self.head = ViTClassificationHead(
-            embed_dim,
-            num_classes,
-            pool=pool,
-            num_prefix_tokens=prefix,
-            distillation=distillation,
-            fc_norm=fc_norm,
-            norm_eps=norm_eps,
+            c.embed_dim,
+            c.num_classes,
+            pool=c.pool,
+            num_prefix_tokens=c.prefix,
+            distillation=c.distillation,
+            fc_norm=c.fc_norm,
+            norm_eps=c.norm_eps,
         )
 
-    def forward(
-        self, x: Tensor, *, return_attention: bool = False
-    ) -> Logits | tuple[Logits, list[Tensor]]:
-        """Map images ``(B, C, H, W)`` to logits ``(B, K)``.
+    @classmethod
+    def from_config(cls, config: ViTConfig) -> "ViTForImageClassification":
+        """Build the model of ``config``, with fresh weights."""
+        return cls(**vars(config))
 
-        With ``return_attention=True`` also return a list with each layer's attention weights
-        ``(B, heads, T, T)``. With distillation the logits are those of the head's ``forward``.
-        """
-        if return_attention:
-            tokens, attention = self.backbone(x, return_attention=True)
-            return self.head(tokens), attention
-        logits: Logits = self.head(self.backbone(x))
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images ``(B, C, H, W)`` to logits ``(B, K)``."""
+        logits: Tensor = self.head(self.backbone(x))
         return logits
+
+
+# ---- looking inside ------------------------------------------------------------------------------
+
+
+def attention_maps(model: nn.Module, x: Tensor) -> list[Tensor]:
+    """Return the attention weights of every layer, computed beside the model's own forward pass.
+
+    Args:
+        model: :class:`ViTForImageClassification` or :class:`ViTModel`; or a :class:`ViTEncoder`.
+        x: images ``(B, C, H, W)``; for an encoder tokens ``(B, T, D)``.
+
+    Returns:
+        list[Tensor]: one ``(B, heads, T, T)`` per layer, before dropout; each row (query) sums
+        to 1.
+
+    Raises:
+        TypeError: for a model of another kind.
+    """
+    layers, states = _run(model, x)
+    return [layer.attn.weights(layer.norm1(z)) for layer, z in zip(layers, states, strict=False)]
+
+
+def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
+    """Return the tokens before the first layer and behind every layer, without the last norm.
+
+    Args:
+        model, x: as for :func:`attention_maps`.
+
+    Returns:
+        list[Tensor]: ``num_layers + 1`` tensors ``(B, T, D)``.
+
+    Raises:
+        TypeError: for a model of another kind.
+    """
+    return _run(model, x)[1]
+
+
+def _run(model: nn.Module, x: Tensor) -> tuple[nn.ModuleList, list[Tensor]]:
+    """Return the layers of a model, and the tokens before the first and behind each of them."""
+    if isinstance(model, ViTForImageClassification):
+        model = model.backbone
+    if isinstance(model, ViTModel):
+        model, x = model.encoder, model.sequence(x)
+    if not isinstance(model, ViTEncoder):
+        raise TypeError(
+            "Expected a ViTForImageClassification, ViTModel or ViTEncoder, "
+            f"but got {type(model).__name__}."
+        )
+    states = [x]
+    for layer in model.layers:
+        states.append(layer(states[-1]))
+    return model.layers, states

@@ -1,22 +1,21 @@
 """Tables of positions as pure functions: the fixed sin-cos tables, and the 2-D resize."""
 
-import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ParamSpec
+from collections.abc import Mapping
+from typing import Any
 
 import torch
+import torch.fx
 import torch.nn.functional as F
 from torch import Tensor
 
-from dnnl.models.vit.errors import (
+from dnnl.models.vit.checks import (
     ShapeError,
     Size,
+    as_int,
+    as_pair,
     check_dims,
     check_floating,
-    count,
-    pair,
-    sizes,
-    times,
+    format_size,
 )
 
 _MODES = ("nearest", "nearest-exact", "area", "bilinear", "bicubic")
@@ -37,7 +36,10 @@ RESIZE_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "flexivit": _settings("bilinear", antialias=True, align_corners=False),
     "siglip2": _settings("bilinear", antialias=True, align_corners=False),
 }
-"""How each library resizes a table: the keywords of :func:`interpolate_pos_embedding` by name.
+"""How each library resizes a table: keywords of :func:`interpolate_pos_embedding` by its name.
+
+A checkpoint gets the table that its own library would give it by
+``interpolate_pos_embedding(table, old, new, **RESIZE_SETTINGS["timm"])``.
 
 ========================  =========================================================================
 ``"timm"``                timm 1.0, ``layers/pos_embed.py``, ``resample_abs_pos_embed``
@@ -56,34 +58,10 @@ RESIZE_SETTINGS: Mapping[str, Mapping[str, Any]] = {
 ========================  =========================================================================
 
 The first release of DINOv2 (facebookresearch/dinov2, ``interpolate_offset=0.1``) resizes by a scale
-factor with a tenth of a cell added, which moves the places that it reads: no name stands for it.
+factor with a tenth of a cell added, which moves the places that it reads; these settings cannot reproduce that.
 """
 
-_P = ParamSpec("_P")
 
-
-def _like(resize: Callable[_P, Tensor]) -> Callable[_P, Tensor]:
-    """Let the keyword ``like`` stand for the settings of a library."""
-
-    @functools.wraps(resize)
-    def named(*args: _P.args, **kwargs: _P.kwargs) -> Tensor:
-        like: Any = kwargs.get("like")
-        if like is None:
-            return resize(*args, **kwargs)
-        if like not in tuple(RESIZE_SETTINGS):
-            raise ValueError(
-                f"Expected like out of {', '.join(RESIZE_SETTINGS)}, but got {like!r}."
-            )
-        for name, value in RESIZE_SETTINGS[like].items():
-            # Here and not in the function, which cannot tell what was written from its defaults.
-            if kwargs.setdefault(name, value) != value:
-                raise ValueError(f"like={like!r} means {name}={value!r}, but got {kwargs[name]!r}.")
-        return resize(*args, **kwargs)
-
-    return named
-
-
-@_like
 def interpolate_pos_embedding(
     pos_embed: Tensor,
     old_grid_size: Size,
@@ -93,7 +71,6 @@ def interpolate_pos_embedding(
     mode: str = "bicubic",
     antialias: bool = False,
     align_corners: bool = False,
-    like: str | None = None,
 ) -> Tensor:
     """Resize a table of positions to another grid of patches.
 
@@ -112,8 +89,6 @@ def interpolate_pos_embedding(
         antialias: widen the kernel when the grid shrinks. (In torch it also changes the bicubic
             kernel when the grid grows: a = -0.5 in place of -0.75.)
         align_corners: let the centres of the corner cells coincide, rather than the cells' borders.
-        like: take these three from a library, so that a checkpoint gets the table that it would get
-            there: a name out of :data:`RESIZE_SETTINGS`, such as ``"timm"`` or ``"hf-vit"``.
 
     Returns:
         Tensor: a new table ``(1, num_prefix_tokens + new_rows * new_columns, D)`` of the same dtype
@@ -121,22 +96,21 @@ def interpolate_pos_embedding(
 
     Raises:
         ShapeError: if the table has another shape, or the old grid does not fit it.
-        ValueError: if the mode or the library is unknown, an option does not apply to the mode, or
-            a keyword beside ``like`` contradicts it.
+        ValueError: if the mode is unknown, or an option does not apply to it.
 
     Source: arXiv:2010.11929, section 3.2.
     """
     check_dims(pos_embed, "(1, T, D)", "a table of positions")
     check_floating(pos_embed, "table of positions")
-    one, rows, dim = sizes(pos_embed)
+    one, rows, dim = pos_embed.shape
     if one != 1:
         raise ShapeError(f"Expected a table of shape (1, T, D), but got {tuple(pos_embed.shape)}.")
-    old, new = pair(old_grid_size, "old_grid_size"), pair(new_grid_size, "new_grid_size")
-    prefix = count(num_prefix_tokens, "num_prefix_tokens", least=0)
+    old, new = as_pair(old_grid_size, "old_grid_size"), as_pair(new_grid_size, "new_grid_size")
+    prefix = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
     if rows - prefix != old[0] * old[1]:
         raise ShapeError(
             f"Expected old grid with {rows - prefix} patches ({rows} rows less {prefix} of the "
-            f"prefix), but got {times(old)} = {old[0] * old[1]}."
+            f"prefix), but got {format_size(old)} = {old[0] * old[1]}."
         )
     if mode not in _MODES:
         raise ValueError(f"Expected a mode out of {', '.join(_MODES)}, but got {mode!r}.")
@@ -149,15 +123,35 @@ def interpolate_pos_embedding(
     image = patches.reshape(1, *old, dim).permute(0, 3, 1, 2)  # (1, D, rows, columns)
     if image.element_size() < 4:  # torch has no half-precision kernel for some of the modes
         image = image.float()
-    image = F.interpolate(
-        image,
-        size=new,  # never by scale factor, whose rounding loses a row: int(14 * (61 / 14)) == 60
-        mode=mode,
-        antialias=antialias,
-        align_corners=align_corners if mode in _SMOOTH else None,
-    )
+    image = resample(image, new, mode, antialias=antialias, align_corners=align_corners)
     patches = image.flatten(2).transpose(1, 2)  # (1, new_rows * new_columns, D)
     return torch.cat([head, patches.to(head.dtype)], dim=1)
+
+
+# A leaf of a symbolic trace: its grids depend on the size of the images.
+torch.fx.wrap("interpolate_pos_embedding")  # type: ignore[no-untyped-call]
+
+
+def resample(
+    image: Tensor,
+    size: tuple[int, int],
+    mode: str,
+    *,
+    antialias: bool = False,
+    align_corners: bool = False,
+) -> Tensor:
+    """Resize images ``(B, C, H, W)`` to ``size`` by ``F.interpolate``, right for one column too.
+
+    The size is given as such, never as a scale factor, whose rounding loses a row:
+    ``int(14 * (61 / 14)) == 60``.
+    """
+    if antialias and size[1] == 1 and size[0] != 1:
+        # torch 2.13's CPU kernel reads wrong places for an output one pixel wide, unless channels
+        # come last in memory; for an output one pixel high it is right.
+        turned = resample(image.mT, (1, size[0]), mode, antialias=True, align_corners=align_corners)
+        return turned.mT
+    corners = align_corners if mode in _SMOOTH else None
+    return F.interpolate(image, size, mode=mode, antialias=antialias, align_corners=corners)
 
 
 def sincos_pos_embedding_1d(
@@ -181,7 +175,7 @@ def sincos_pos_embedding_1d(
 
     Source: Vaswani et al., *Attention Is All You Need*, section 3.5 (arXiv:1706.03762).
     """
-    positions = torch.arange(count(num_positions, "num_positions"), dtype=torch.float64)
+    positions = _float64_range(as_int(num_positions, "num_positions"))
     return _with_prefix(_waves(positions, embed_dim), num_prefix_tokens)
 
 
@@ -204,25 +198,31 @@ def sincos_pos_embedding(grid_size: Size, embed_dim: int, num_prefix_tokens: int
 
     Source: Chen et al., arXiv:2104.02057 (MoCo v3); He et al., arXiv:2111.06377 (MAE), its code.
     """
-    rows, columns = pair(grid_size, "grid_size")
-    if count(embed_dim, "embed_dim") % 4:
+    rows, columns = as_pair(grid_size, "grid_size")
+    if as_int(embed_dim, "embed_dim") % 4:
         raise ShapeError(f"Expected embed_dim divisible by 4, but got {embed_dim}.")
-    row = torch.arange(rows, dtype=torch.float64).repeat_interleave(columns)
-    column = torch.arange(columns, dtype=torch.float64).repeat(rows)
+    row = _float64_range(rows).repeat_interleave(columns)
+    column = _float64_range(columns).repeat(rows)
     halves = [_waves(axis, embed_dim // 2) for axis in (column, row)]
     return _with_prefix(torch.cat(halves, dim=1), num_prefix_tokens)
 
 
 def _waves(positions: Tensor, embed_dim: int) -> Tensor:
     """Sines, then cosines, of ``positions (n,)`` at ``embed_dim / 2`` falling frequencies."""
-    if count(embed_dim, "embed_dim") % 2:
+    if as_int(embed_dim, "embed_dim") % 2:
         raise ShapeError(f"Expected embed_dim divisible by 2, but got {embed_dim}.")
     half = embed_dim // 2
-    frequencies = 10000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
+    frequencies = 10000.0 ** (-_float64_range(half) / half)
     angles = positions[:, None] * frequencies
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 def _with_prefix(table: Tensor, num_prefix_tokens: int) -> Tensor:
-    prefix = count(num_prefix_tokens, "num_prefix_tokens", least=0)
-    return F.pad(table, (0, 0, prefix, 0))[None].float()
+    prefix = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
+    table = F.pad(table, (0, 0, prefix, 0))[None].float()
+    return table.to(torch.get_default_device())
+
+
+def _float64_range(n: int) -> Tensor:
+    """Return 0 to ``n - 1``, on the CPU: some devices have no float64."""
+    return torch.arange(n, dtype=torch.float64, device="cpu")

@@ -20,7 +20,10 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from dnnl.models.vit.errors import CheckpointError
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be read, or that does not hold a known model: nothing was loaded."""
+
 
 Source: TypeAlias = Mapping[str, Any] | str | PathLike[str]
 """A state dict, the path of a file or folder, or the id ``"owner/name"`` of a hub repository."""

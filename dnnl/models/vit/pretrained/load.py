@@ -13,10 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from dnnl.models.vit.checkpoints import Checkpoint, Source, is_hub_id, open_checkpoint, reading
+from dnnl.models.vit.checks import Size, as_int, as_pair, grid_shape
 from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
-from dnnl.models.vit.errors import CheckpointError, Size, count, divide, pair
-from dnnl.models.vit.layouts import (
+from dnnl.models.vit.positions import RESIZE_SETTINGS, interpolate_pos_embedding
+from dnnl.models.vit.pretrained.files import (
+    Checkpoint,
+    CheckpointError,
+    Source,
+    is_hub_id,
+    open_checkpoint,
+    reading,
+)
+from dnnl.models.vit.pretrained.layouts import (
     JAX,
     LAYER,
     PATCH,
@@ -31,7 +39,6 @@ from dnnl.models.vit.layouts import (
     recognise,
     some,
 )
-from dnnl.models.vit.positions import interpolate_pos_embedding
 
 # Tables 1 of the ViT and DeiT papers: heads are 64 wide, but in ViT-H (1280) 80.
 _WIDEST, _HEAD_WIDTH, _HEADS_OF_HUGE = 1024, 64, {1280: 16}
@@ -99,10 +106,10 @@ def extract_pos_embedding(
 
     Source: the libraries' own code; safetensors' format: https://github.com/huggingface/safetensors
     """
-    grid = None if grid_size is None else pair(grid_size, "grid_size")
+    grid = None if grid_size is None else as_pair(grid_size, "grid_size")
     options: dict[str, Any] = {"filename": filename, "revision": revision, "token": token}
     if is_hub_id(source):
-        from dnnl.models.vit.hub import open_remote
+        from dnnl.models.vit.pretrained.hub import open_remote
 
         checkpoint = open_remote(str(source), **options)
     else:
@@ -193,8 +200,8 @@ def load_pretrained(
     old_grid = settings.grid(grid_size, patch_size)
     old_grid, rows_of_prefix = fit_grid(rows, prefixes, old_grid, checkpoint.title)
     old_size = (old_grid[0] * patch_size[0], old_grid[1] * patch_size[1])
-    size = old_size if image_size is None else pair(image_size, "image_size")
-    grid = divide(size, patch_size, "an image size")
+    size = old_size if image_size is None else as_pair(image_size, "image_size")
+    grid = grid_shape(size, patch_size, "an image size")
 
     classes = parameters.num_classes if num_classes is None else num_classes
     has_fc_norm = parameters.has("head.fc_norm.")
@@ -236,7 +243,11 @@ def load_pretrained(
             if ours == TABLE:  # tokens without a row get one of zeros: the same sum
                 value = F.pad(as_table(value, table), (0, 0, prefix - rows_of_prefix, 0))
                 value = interpolate_pos_embedding(
-                    value, old_grid, grid, num_prefix_tokens=prefix, like=parameters.layout.like
+                    value,
+                    old_grid,
+                    grid,
+                    num_prefix_tokens=prefix,
+                    **RESIZE_SETTINGS[parameters.layout.like],
                 )
             parameters.check(ours, value, like)
             # A copy: no view of a file or of the caller's tensor; and in the model's memory format.
@@ -279,7 +290,7 @@ class _Parameters:
         return self
 
     def _drop_heads(self, num_classes: int | None) -> None:
-        if num_classes is not None and count(num_classes, "num_classes", least=0) == 0:
+        if num_classes is not None and as_int(num_classes, "num_classes", minimum=0) == 0:
             dropped = "head."
         elif num_classes is None and not self.has("head.head"):
             dropped = "head.fc_norm."  # the backbone ends before the pool
@@ -391,7 +402,7 @@ class _Settings:
             _HEADS_OF_HUGE.get(dim),
         ):
             if heads is not None:
-                return count(heads, "num_heads")
+                return as_int(heads, "num_heads")
         if dim > _WIDEST or dim % _HEAD_WIDTH:
             raise CheckpointError(
                 f"{self.title}: no shape says how many heads share the width {dim}: "
@@ -446,7 +457,7 @@ class _Settings:
     def grid(self, said: Size | None, patch_size: tuple[int, int]) -> tuple[int, int] | None:
         """Return the grid of the checkpoint's own table, or None if nobody said it."""
         if said is not None:
-            return pair(said, "grid_size")
+            return as_pair(said, "grid_size")
         size = self.hf.get("image_size", self.timm_args.get("img_size"))
         if size is None:
             told = _mapping(self.timm.get("pretrained_cfg")).get("input_size")
@@ -454,7 +465,7 @@ class _Settings:
         if size is None:
             return None
         with _said_of(self.title):
-            return divide(pair(size, "image_size"), patch_size, "an image size")
+            return grid_shape(as_pair(size, "image_size"), patch_size, "an image size")
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from dnnl.models.vit.checkpoints import Checkpoint
-from dnnl.models.vit.errors import CheckpointError, times
+from dnnl.models.vit.checks import format_size
+from dnnl.models.vit.pretrained.files import Checkpoint, CheckpointError
 
 TOKENS = "backbone.embedding.add_cls_token.cls_token"
 TABLE = "backbone.embedding.pos_embed.pos_embed"
@@ -302,7 +302,7 @@ def fit_grid(
     if len(fits) == 1:
         return fits[0]
     before = " or ".join(map(str, prefixes))
-    wanted = times(grid_size) if grid_size else "a square"
+    wanted = format_size(grid_size) if grid_size else "a square"
     raise CheckpointError(
         f"{title}: {rows} rows of positions, {before} of them before the patches', are "
         f"{'more than one grid' if fits else f'not {wanted}'}: pass grid_size=(rows, columns)."

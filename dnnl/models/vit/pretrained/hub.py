@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dnnl.models.vit.checkpoints import (
+from dnnl.models.vit.pretrained.files import (
     INDEX,
     WEIGHTS,
     Checkpoint,
+    CheckpointError,
     import_hub,
     read_json,
     reading,
     safe_filename,
     shards_of,
 )
-from dnnl.models.vit.errors import CheckpointError
 
 _FIRST = 64 << 10  # one request brings the whole header of most models
 _HEADER_LIMIT = 16 << 20

@@ -1,0 +1,154 @@
+"""The input module as one affine map: speed that one asks for, for inference."""
+
+import copy
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from dnnl.models.vit import checks
+from dnnl.models.vit.checks import Size, as_pair, grid_shape
+from dnnl.models.vit.embedding import (
+    ViTAddClassToken,
+    ViTConvPatchEmbedding,
+    ViTEmbedding,
+    ViTPositionalEmbedding,
+)
+from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
+from dnnl.models.vit.patches import patchify
+
+_M = TypeVar("_M", ViTModel, ViTForImageClassification)
+_MANY_ROWS = 512  # from here on, in float32 on a CPU, a 1×1 convolution beats a matrix product
+
+
+class FusedEmbedding(nn.Module):
+    """The input module as one affine map of the patches: ``Z = rows @ weight.T + table``.
+
+    ``rows`` are the patches, behind one row of zeros per prefix token; class token, projection bias
+    and positions are all inside ``table``. For inference: both are buffers, not parameters.
+
+    Attributes:
+        weight: ``(D, C * P_h * P_w)``.
+        table: ``(1, num_prefix_tokens + N, D)``.
+    """
+
+    weight: Tensor
+    table: Tensor
+
+    def __init__(
+        self,
+        weight: Tensor,
+        table: Tensor,
+        image_size: tuple[int, int],
+        patch_size: tuple[int, int],
+        num_prefix_tokens: int,
+    ) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)
+        self.register_buffer("table", table)
+        self.image_size, self.patch_size = image_size, patch_size
+        self.num_prefix_tokens = num_prefix_tokens
+        self.in_channels = weight.shape[1] // (patch_size[0] * patch_size[1])
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
+        checks.check_images(x, self.in_channels, self.weight.dtype)
+        checks.check_image_size(x, self.image_size, self.patch_size, False)
+        rows = x.new_zeros(x.shape[0], self.table.shape[1], self.weight.shape[1])
+        rows[:, self.num_prefix_tokens :] = patchify(x, self.patch_size)
+        tokens = _product(rows, self.weight)
+        return tokens.add_(self.table.to(tokens.dtype))
+
+
+def _product(rows: Tensor, weight: Tensor) -> Tensor:
+    """Return ``rows @ weight.T``, ``(B, T, K)`` to ``(B, T, D)``, by the faster of two products."""
+    many = rows.shape[0] * rows.shape[1] >= _MANY_ROWS
+    if not (many and rows.is_cpu and rows.dtype == torch.float32):
+        return F.linear(rows, weight)
+    pixels = rows.transpose(1, 2).unsqueeze(2)  # a picture of 1×T pixels with K channels
+    return F.conv2d(pixels, weight[:, :, None, None]).squeeze(2).transpose(1, 2)
+
+
+def fuse(model: _M | ViTEmbedding, image_size: Size | None = None) -> _M | FusedEmbedding:
+    """Return a copy for inference whose input module is one affine map of the patches.
+
+    The weights are copied, and hooks on the input module are not: after training, or after
+    ``load_state_dict`` on the original, call ``fuse`` again. The copy is in eval mode, accepts
+    images of one size, and gives the numbers of the original up to rounding.
+
+    Args:
+        model: a :class:`ViTEmbedding`; or a :class:`ViTModel` or
+            :class:`ViTForImageClassification`, whose input module is replaced in the copy.
+        image_size: the size of the images, if not that of the model; the table of positions is
+            resized to it, once, with the settings of the model (``resize``).
+
+    Returns:
+        FusedEmbedding: for a ``ViTEmbedding``; else a model of the same class.
+
+    Raises:
+        TypeError: if the input module is not made of the classes of this package with a plain
+            ``nn.Conv2d`` as its projection, or if a ``forward`` of it was replaced.
+        ShapeError: if the patch does not divide ``image_size``.
+    """
+    if isinstance(model, ViTEmbedding):
+        return _fuse_embedding(model, image_size)
+    if not isinstance(model, (ViTModel, ViTForImageClassification)):
+        raise TypeError(
+            "Expected a ViTEmbedding, ViTModel or ViTForImageClassification, "
+            f"but got {type(model).__name__}."
+        )
+    backbone = model.backbone if isinstance(model, ViTForImageClassification) else model
+    fused = _fuse_embedding(backbone.embedding, image_size)
+    memo = {id(backbone.embedding): fused}  # in the copy it stands where the input module stood
+    return copy.deepcopy(model, memo).eval().requires_grad_(False)
+
+
+def _fuse_embedding(embedding: nn.Module, image_size: Size | None) -> FusedEmbedding:
+    _check_parts(embedding)
+    assert isinstance(embedding, ViTEmbedding)
+    patches, positions = embedding.patch_embed, embedding.pos_embed
+    size = as_pair(patches.image_size if image_size is None else image_size, "image_size")
+    grid = grid_shape(size, patches.patch_size)
+    prefix, proj = positions.num_prefix_tokens, patches.proj
+    assert isinstance(proj, nn.Conv2d)
+    with torch.no_grad():
+        table = positions.interpolate(patches.grid_size, grid).float()
+        if proj.bias is not None:
+            table[:, prefix:] += proj.bias
+        if prefix:
+            assert isinstance(embedding.add_cls_token, ViTAddClassToken)
+            table[:, :prefix] += embedding.add_cls_token.cls_token
+        weight = proj.weight.detach().flatten(1).clone()
+        fused = FusedEmbedding(weight, table.to(weight.dtype), size, patches.patch_size, prefix)
+    return fused.eval()
+
+
+def _check_parts(embedding: nn.Module) -> None:
+    """Raise unless the input module computes the affine map that its parameters say."""
+    if type(embedding) is not ViTEmbedding:
+        raise TypeError(f"Expected a ViTEmbedding, but got {type(embedding).__name__}.")
+    token = ViTAddClassToken if embedding.pos_embed.num_prefix_tokens else nn.Identity
+    expected = {
+        "": ViTEmbedding,
+        "patch_embed": ViTConvPatchEmbedding,
+        "patch_embed.proj": nn.Conv2d,
+        "add_cls_token": token,
+        "pos_embed": ViTPositionalEmbedding,
+    }
+    for name, kind in expected.items():
+        module = embedding.get_submodule(name)
+        if type(module) is not kind:
+            raise TypeError(
+                f"Cannot fuse this ViTEmbedding: {name} is a {type(module).__name__}, "
+                f"expected {kind.__name__}."
+            )
+        if "forward" in vars(module):
+            raise TypeError(f"Cannot fuse this ViTEmbedding: {name or 'its'} forward was replaced.")
+    proj, patch = embedding.patch_embed.proj, embedding.patch_embed.patch_size
+    plain = (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)
+    if not plain or not proj.kernel_size == proj.stride == patch:
+        raise TypeError(
+            "Cannot fuse this ViTEmbedding: patch_embed.proj is not a plain convolution whose "
+            "stride is its kernel."
+        )
