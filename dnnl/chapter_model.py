@@ -91,8 +91,7 @@ class ChapterModel(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Name the photograph: images ``(B, 3, H, W)`` in [0, 1] to logits ``(B, K)``."""
-        logits: Tensor = self.vit.head(self.encode(x))
-        return logits
+        return self.vit.head(self.encode(x))
 
     def standardize(self, x: Tensor) -> Tensor:
         """Return the target of :meth:`reconstruct`: standardised patches ``(B, N, P * P * C)``."""
@@ -126,8 +125,7 @@ class ChapterModel(Module):
         tokens = embedding.add_cls_token(tokens)
         if pos_embed is None:
             grid_size = embedding.patch_embed.grid_of(x)
-            out: Tensor = embedding.pos_embed(tokens, embedding.patch_embed.grid_size, grid_size)
-            return out
+            return embedding.pos_embed(tokens, embedding.patch_embed.grid_size, grid_size)
         if pos_embed.shape != (1, *tokens.shape[1:]):
             raise vit.ShapeError(
                 f"Expected a table of shape {(1, *tokens.shape[1:])}, "
@@ -139,8 +137,7 @@ class ChapterModel(Module):
         self, x: Tensor, mask: Tensor | None = None, pos_embed: Tensor | None = None
     ) -> Tensor:
         """Return the encoded tokens ``(B, 1 + N, D)``; arguments as for :meth:`sequence`."""
-        tokens: Tensor = self.encoder(self.sequence(x, mask, pos_embed))
-        return tokens
+        return self.encoder(self.sequence(x, mask, pos_embed))
 
     def reconstruct(self, x: Tensor, mask: Tensor, pos_embed: Tensor | None = None) -> Tensor:
         """Fill in hidden patches.
@@ -157,8 +154,7 @@ class ChapterModel(Module):
         Raises:
             ShapeError: if the mask or the table does not fit the images.
         """
-        patches: Tensor = self.decoder(self.encode(x, mask, pos_embed)[:, 1:])
-        return patches
+        return self.decoder(self.encode(x, mask, pos_embed)[:, 1:])
 
     def picture(self, patches: Tensor, grid_size: Size) -> Tensor:
         """Turn standardised patches ``(B, N, P * P * C)`` into images in [0, 1]."""

@@ -166,4 +166,4 @@ def _autocasts(device_type: str) -> bool:
 
 
 for _leaf in ("check_images", "check_image_size", "check_tokens", "check_length", "grid_shape"):
-    torch.fx.wrap(_leaf)  # type: ignore[no-untyped-call]
+    torch.fx.wrap(_leaf)

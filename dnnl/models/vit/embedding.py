@@ -62,8 +62,7 @@ class ViTConvPatchEmbedding(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into tokens ``(B, N, D)``; other input: ShapeError."""
         self._check(x)
-        tokens: Tensor = self.proj(x).flatten(2).transpose(1, 2)  # (B, D, rows, columns) before
-        return tokens
+        return self.proj(x).flatten(2).transpose(1, 2)  # (B, D, rows, columns) -> (B, N, D)
 
     def _check(self, x: Tensor) -> None:
         checks.check_images(x, self.in_channels, checks.input_dtype(self.proj))
@@ -92,8 +91,7 @@ class ViTLinearPatchEmbedding(ViTConvPatchEmbedding):
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into tokens ``(B, N, D)``; other input: ShapeError."""
         self._check(x)
-        tokens: Tensor = self.proj(patchify(x, self.patch_size))
-        return tokens
+        return self.proj(patchify(x, self.patch_size))
 
 
 # ---- one token for the image ---------------------------------------------------------------------
@@ -123,7 +121,7 @@ class ViTAddClassToken(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn tokens ``(B, N, D)`` into ``(B, num_tokens + N, D)`` of the same dtype."""
-        cls_token = self.cls_token
+        cls_token: Tensor = self.cls_token
         checks.check_tokens(x, cls_token.shape[2])
         cls_token = cls_token.to(x.dtype).expand(x.shape[0], -1, -1)  # a view: nothing is copied
         return torch.cat([cls_token, x], dim=1)
@@ -179,7 +177,7 @@ class ViTPositionalEmbedding(Module):
         With both grids the table is first resized from the old one to the new one.
         """
         if old_grid_size is None or new_grid_size is None:
-            table = self.pos_embed
+            table: Tensor = self.pos_embed
         else:
             table = self.interpolate(old_grid_size, new_grid_size)
         checks.check_tokens(x, table.shape[2])
@@ -257,8 +255,7 @@ class ViTEmbedding(Module):
             tokens = self.pos_embed(tokens, self.patch_embed.grid_size, grid_size)
         else:
             tokens = self.pos_embed(tokens)
-        out: Tensor = self.dropout(tokens)
-        return out
+        return self.dropout(tokens)
 
     @property
     def dynamic_image_size(self) -> bool:

@@ -71,8 +71,7 @@ class ViTSelfAttention(Module):
         q, k, v = self._heads(x)
         p = self.attn_dropout.p if self.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=p)  # never stores T × T weights
-        out: Tensor = self.proj(y.transpose(1, 2).flatten(2))
-        return out
+        return self.proj(y.transpose(1, 2).flatten(2))
 
     def weights(self, x: Tensor) -> Tensor:
         """Return the attention weights ``(B, heads, T, T)`` for tokens ``(B, T, D)``.
@@ -133,8 +132,7 @@ class ViTMLP(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map tokens ``(B, T, D)`` to ``(B, T, D)``, each by itself."""
-        out: Tensor = self.net(x)
-        return out
+        return self.net(x)
 
 
 class ViTEncoderLayer(Module):
@@ -229,8 +227,7 @@ class ViTEncoder(Module):
         """Map tokens ``(B, T, D)`` to ``(B, T, D)``."""
         for layer in self.layers:
             x = layer(x)
-        out: Tensor = self.norm(x)
-        return out
+        return self.norm(x)
 
 
 class ViTClassificationHead(Module):
@@ -298,8 +295,7 @@ class ViTClassificationHead(Module):
         else:
             patches = x[:, self.num_prefix_tokens :]
             pooled = patches.mean(dim=1) if self.pool == "mean" else patches.amax(dim=1)
-        out: Tensor = self.head(self.fc_norm(pooled))
-        return out
+        return self.head(self.fc_norm(pooled))
 
     def both(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Map tokens ``(B, T, D)`` to the logits of both heads, for DeiT's two losses.
@@ -426,13 +422,11 @@ class ViTModel(_Model):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images ``(B, C, H, W)`` to encoded tokens ``(B, num_prefix_tokens + N, D)``."""
-        out: Tensor = self.encoder(self.sequence(x))
-        return out
+        return self.encoder(self.sequence(x))
 
     def sequence(self, x: Tensor) -> Tensor:
         """Return what the encoder reads: the tokens of images, before the first layer."""
-        out: Tensor = self.pre_norm(self.embedding(x))
-        return out
+        return self.pre_norm(self.embedding(x))
 
 
 class ViTForImageClassification(_Model):
@@ -496,8 +490,7 @@ class ViTForImageClassification(_Model):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images ``(B, C, H, W)`` to logits ``(B, K)``."""
-        logits: Tensor = self.head(self.backbone(x))
-        return logits
+        return self.head(self.backbone(x))
 
 
 # ---- looking inside ------------------------------------------------------------------------------
@@ -517,15 +510,19 @@ def attention_maps(model: nn.Module, x: Tensor) -> list[Tensor]:
     Raises:
         TypeError: for a model of another kind.
     """
-    layers, states = _run(model, x)
-    return [layer.attn.weights(layer.norm1(z)) for layer, z in zip(layers, states, strict=False)]
+    encoder, states = _run(model, x)
+    return [
+        layer.attn.weights(layer.norm1(z))
+        for layer, z in zip(encoder.layers, states[:-1], strict=True)
+    ]
 
 
 def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
     """Return the tokens before the first layer and behind every layer, without the last norm.
 
     Args:
-        model, x: as for :func:`attention_maps`.
+        model: as for :func:`attention_maps`.
+        x: images, or tokens for an encoder.
 
     Returns:
         list[Tensor]: ``num_layers + 1`` tensors ``(B, T, D)``.
@@ -536,8 +533,8 @@ def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
     return _run(model, x)[1]
 
 
-def _run(model: nn.Module, x: Tensor) -> tuple[nn.ModuleList, list[Tensor]]:
-    """Return the layers of a model, and the tokens before the first and behind each of them."""
+def _run(model: nn.Module, x: Tensor) -> tuple[ViTEncoder, list[Tensor]]:
+    """Return the encoder of a model, and the tokens before and behind each of its layers."""
     if isinstance(model, ViTForImageClassification):
         model = model.backbone
     if isinstance(model, ViTModel):
@@ -550,4 +547,4 @@ def _run(model: nn.Module, x: Tensor) -> tuple[nn.ModuleList, list[Tensor]]:
     states = [x]
     for layer in model.layers:
         states.append(layer(states[-1]))
-    return model.layers, states
+    return model, states

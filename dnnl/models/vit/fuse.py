@@ -1,7 +1,7 @@
 """The input module as one affine map: speed that one asks for, for inference."""
 
 import copy
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -145,7 +145,8 @@ def _check_parts(embedding: nn.Module) -> None:
             )
         if "forward" in vars(module):
             raise TypeError(f"Cannot fuse this ViTEmbedding: {name or 'its'} forward was replaced.")
-    proj, patch = embedding.patch_embed.proj, embedding.patch_embed.patch_size
+    proj: Any = embedding.patch_embed.proj
+    patch = embedding.patch_embed.patch_size
     plain = (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)
     if not plain or not proj.kernel_size == proj.stride == patch:
         raise TypeError(

@@ -58,8 +58,7 @@ class ViTHybridPatchEmbedding(Module):
         checks.check_images(x, self.in_channels, _dtype_of(self.backbone))
         checks.check_image_size(x, self.image_size, (1, 1), False)
         features = self.backbone(x).to(self.proj.weight.dtype)  # (B, F, h, w)
-        tokens: Tensor = self.proj(features).flatten(2).transpose(1, 2)
-        return tokens
+        return self.proj(features).flatten(2).transpose(1, 2)
 
 
 def _dtype_of(backbone: nn.Module) -> torch.dtype | None:

@@ -58,7 +58,7 @@ A checkpoint gets the table that its own library would give it by
 ========================  =========================================================================
 
 The first release of DINOv2 (facebookresearch/dinov2, ``interpolate_offset=0.1``) resizes by a scale
-factor with a tenth of a cell added, which moves the places that it reads; these settings cannot reproduce that.
+factor with a tenth of a cell added, which moves the places that it reads: no settings do the same.
 """
 
 
@@ -129,7 +129,7 @@ def interpolate_pos_embedding(
 
 
 # A leaf of a symbolic trace: its grids depend on the size of the images.
-torch.fx.wrap("interpolate_pos_embedding")  # type: ignore[no-untyped-call]
+torch.fx.wrap("interpolate_pos_embedding")
 
 
 def resample(
