@@ -510,11 +510,9 @@ def attention_maps(model: nn.Module, x: Tensor) -> list[Tensor]:
     Raises:
         TypeError: for a model of another kind.
     """
-    encoder, states = _run(model, x)
-    return [
-        layer.attn.weights(layer.norm1(z))
-        for layer, z in zip(encoder.layers, states[:-1], strict=True)
-    ]
+    layers, states = _run(model, x)
+    pairs = zip(layers, states[:-1], strict=True)
+    return [layer.attn.weights(layer.norm1(z)) for layer, z in pairs]
 
 
 def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
@@ -533,8 +531,8 @@ def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
     return _run(model, x)[1]
 
 
-def _run(model: nn.Module, x: Tensor) -> tuple[ViTEncoder, list[Tensor]]:
-    """Return the encoder of a model, and the tokens before and behind each of its layers."""
+def _run(model: nn.Module, x: Tensor) -> tuple[list[Any], list[Tensor]]:
+    """Return the layers of a model, and the tokens before and behind each of them."""
     if isinstance(model, ViTForImageClassification):
         model = model.backbone
     if isinstance(model, ViTModel):
@@ -544,7 +542,7 @@ def _run(model: nn.Module, x: Tensor) -> tuple[ViTEncoder, list[Tensor]]:
             "Expected a ViTForImageClassification, ViTModel or ViTEncoder, "
             f"but got {type(model).__name__}."
         )
-    states = [x]
-    for layer in model.layers:
+    layers, states = list(model.layers), [x]
+    for layer in layers:
         states.append(layer(states[-1]))
-    return model, states
+    return layers, states
