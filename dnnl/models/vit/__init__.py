@@ -38,6 +38,7 @@ from dnnl.models.vit.positions import (
 from dnnl.models.vit.pretrained import (
     CheckpointError,
     PosEmbedding,
+    Preprocess,
     extract_pos_embedding,
     load_pretrained,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "DTypeError",
     "FusedEmbedding",
     "PosEmbedding",
+    "Preprocess",
     "RESIZE_SETTINGS",
     "ShapeError",
     "ViTAddClassToken",

@@ -5,12 +5,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+import torch.fx
 from torch import Tensor, nn
 
 from dnnl.models.vit import checks, positions
 from dnnl.models.vit.checks import Size, as_int, as_pair, grid_shape
 from dnnl.models.vit.module import Module
 from dnnl.models.vit.patches import patchify
+
+torch.fx.wrap("patchify")  # a leaf of a symbolic trace, as the checks are
 
 # ---- images to patch tokens ----------------------------------------------------------------------
 

@@ -542,7 +542,8 @@ def _run(model: nn.Module, x: Tensor) -> tuple[list[Any], list[Tensor]]:
             "Expected a ViTForImageClassification, ViTModel or ViTEncoder, "
             f"but got {type(model).__name__}."
         )
-    layers, states = list(model.layers), [x]
+    layers: list[Any] = list(model.layers)
+    states = [x]
     for layer in layers:
         states.append(layer(states[-1]))
     return layers, states

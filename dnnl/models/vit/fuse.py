@@ -1,6 +1,7 @@
 """The input module as one affine map: speed that one asks for, for inference."""
 
 import copy
+import math
 from typing import Any, TypeVar
 
 import torch
@@ -19,6 +20,20 @@ from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
 from dnnl.models.vit.patches import patchify
 
 _M = TypeVar("_M", ViTModel, ViTForImageClassification)
+_PARTS: dict[str, tuple[type[nn.Module], ...]] = {
+    "": (ViTEmbedding,),
+    "patch_embed": (ViTConvPatchEmbedding,),
+    "patch_embed.proj": (nn.Conv2d,),
+    "add_cls_token": (ViTAddClassToken, nn.Identity),
+    "pos_embed": (ViTPositionalEmbedding,),
+    "dropout": (nn.Dropout,),
+}
+_PARAMETERS = {
+    "patch_embed.proj.weight",
+    "patch_embed.proj.bias",
+    "add_cls_token.cls_token",
+    "pos_embed.pos_embed",
+}
 _MANY_ROWS = 512  # from here on, in float32 on a CPU, a 1×1 convolution beats a matrix product
 
 
@@ -63,6 +78,8 @@ class FusedEmbedding(nn.Module):
 
 def _product(rows: Tensor, weight: Tensor) -> Tensor:
     """Return ``rows @ weight.T``, ``(B, T, K)`` to ``(B, T, D)``, by the faster of two products."""
+    if torch.compiler.is_compiling():  # a graph serves every batch
+        return F.linear(rows, weight)
     many = rows.shape[0] * rows.shape[1] >= _MANY_ROWS
     if not (many and rows.is_cpu and rows.dtype == torch.float32):
         return F.linear(rows, weight)
@@ -107,20 +124,19 @@ def fuse(model: _M | ViTEmbedding, image_size: Size | None = None) -> _M | Fused
 def _fuse_embedding(embedding: nn.Module, image_size: Size | None) -> FusedEmbedding:
     _check_parts(embedding)
     assert isinstance(embedding, ViTEmbedding)
-    patches, positions = embedding.patch_embed, embedding.pos_embed
+    patches, proj = embedding.patch_embed, embedding.patch_embed.proj
+    assert isinstance(proj, nn.Conv2d)
     size = as_pair(patches.image_size if image_size is None else image_size, "image_size")
     grid = grid_shape(size, patches.patch_size)
-    prefix, proj = positions.num_prefix_tokens, patches.proj
-    assert isinstance(proj, nn.Conv2d)
+    n, dtype = math.prod(grid), torch.promote_types(proj.weight.dtype, torch.float32)
     with torch.no_grad():
-        table = positions.interpolate(patches.grid_size, grid).float()
-        if proj.bias is not None:
-            table[:, prefix:] += proj.bias
-        if prefix:
-            assert isinstance(embedding.add_cls_token, ViTAddClassToken)
-            table[:, :prefix] += embedding.add_cls_token.cls_token
+        bias = proj.weight.new_zeros(proj.out_channels) if proj.bias is None else proj.bias
+        tokens = bias.to(dtype).expand(1, n, -1)  # those of black patches; rounded at the end
+        tokens = embedding.add_cls_token.forward(tokens)  # forward: without hooks
+        table = embedding.pos_embed.forward(tokens, patches.grid_size, grid)
         weight = proj.weight.detach().flatten(1).clone()
-        fused = FusedEmbedding(weight, table.to(weight.dtype), size, patches.patch_size, prefix)
+    prefix = table.shape[1] - n
+    fused = FusedEmbedding(weight, table.to(weight.dtype), size, patches.patch_size, prefix)
     return fused.eval()
 
 
@@ -128,23 +144,18 @@ def _check_parts(embedding: nn.Module) -> None:
     """Raise unless the input module computes the affine map that its parameters say."""
     if type(embedding) is not ViTEmbedding:
         raise TypeError(f"Expected a ViTEmbedding, but got {type(embedding).__name__}.")
-    token = ViTAddClassToken if embedding.pos_embed.num_prefix_tokens else nn.Identity
-    expected = {
-        "": ViTEmbedding,
-        "patch_embed": ViTConvPatchEmbedding,
-        "patch_embed.proj": nn.Conv2d,
-        "add_cls_token": token,
-        "pos_embed": ViTPositionalEmbedding,
-    }
-    for name, kind in expected.items():
+    for name, kinds in _PARTS.items():
         module = embedding.get_submodule(name)
-        if type(module) is not kind:
+        if type(module) not in kinds:
             raise TypeError(
                 f"Cannot fuse this ViTEmbedding: {name} is a {type(module).__name__}, "
-                f"expected {kind.__name__}."
+                f"expected {kinds[0].__name__}."
             )
         if "forward" in vars(module):
             raise TypeError(f"Cannot fuse this ViTEmbedding: {name or 'its'} forward was replaced.")
+    unknown = {name for name, _ in embedding.named_parameters()} - _PARAMETERS
+    if unknown:  # those of a pruned or normalised layer, whose weight is computed before each call
+        raise TypeError(f"Cannot fuse this ViTEmbedding: unknown {', '.join(sorted(unknown))}.")
     proj: Any = embedding.patch_embed.proj
     patch = embedding.patch_embed.patch_size
     plain = (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)

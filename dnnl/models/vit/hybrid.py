@@ -4,7 +4,6 @@ import math
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from dnnl.models.vit import checks
 from dnnl.models.vit.checks import Size, as_int, as_pair, check_dims, grid_shape
@@ -63,20 +62,20 @@ class ViTHybridPatchEmbedding(Module):
 
 def _dtype_of(backbone: nn.Module) -> torch.dtype | None:
     """Return the dtype of the images that a backbone reads, or None if it has no parameters."""
-    dtypes = [p.dtype for p in backbone.parameters() if p.is_floating_point() and not is_lazy(p)]
-    return dtypes[0] if dtypes else None
+    return next((p.dtype for p in backbone.parameters() if p.is_floating_point()), None)
 
 
 def _feature_shape(
     backbone: nn.Module, channels: int, image_size: tuple[int, int]
 ) -> tuple[int, int, int]:
     """Return ``(F, h, w)`` of the feature map, leaving the modes of the backbone as they were."""
-    parameter = next((p for p in backbone.parameters() if not is_lazy(p)), torch.zeros(()))
+    device = next((p.device for p in backbone.parameters()), None)
+    x = torch.zeros(1, channels, *image_size, dtype=_dtype_of(backbone), device=device)
     modes = [(m, m.training) for m in backbone.modules()]
     backbone.eval()  # a batch norm must not learn from zeros
     try:
         with torch.no_grad():
-            features = backbone(parameter.new_zeros(1, channels, *image_size))
+            features = backbone(x)
     finally:
         for module, mode in modes:
             module.training = mode

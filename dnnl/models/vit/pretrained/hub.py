@@ -1,159 +1,268 @@
-"""A safetensors file of the hub, read in parts: its header, and one tensor of hundreds of MB."""
+"""Checkpoints of the hub: from the local cache, downloaded whole, or a tensor by range requests."""
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from dnnl.models.vit.pretrained.files import (
     INDEX,
+    SUFFIXES,
     WEIGHTS,
     Checkpoint,
     CheckpointError,
-    import_hub,
+    Source,
+    from_folder,
+    from_safetensors,
+    needs,
     read_json,
     reading,
     safe_filename,
     shards_of,
 )
 
-_FIRST = 64 << 10  # one request brings the whole header of most models
+HUB_ID = re.compile(r"[\w\-][\w.\-]*/[\w\-][\w.\-]*")
+
+_FIRST = 64 << 10  # bytes; one request brings the whole header of most models
 _HEADER_LIMIT = 16 << 20
 _TENSOR_LIMIT = 256 << 20
-_DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-}
+_ERROR_PAGE = 64 << 10
+_SECONDS, _BYTES_PER_SECOND = 60, 10_000  # a slower server is given up
 
 
-def open_remote(
-    repo_id: str, *, filename: str | None, revision: str | None, token: str | bool | None
-) -> Checkpoint:
-    """Open the safetensors weights of a hub repository without downloading them.
+def hub_id(source: Source) -> str | None:
+    """Return the repository id that ``source`` names, or None if it is a file or a folder."""
+    if not isinstance(source, str):
+        return None
+    name = source.removeprefix("hf-hub:").removeprefix("hf_hub:")  # timm's way to write it
+    if not HUB_ID.fullmatch(name) or Path(name).suffix in SUFFIXES or Path(name).exists():
+        return None
+    return name
 
-    ``HF_ENDPOINT`` and the rest of huggingface_hub's settings apply.
+
+class Repository:
+    """A repository of the hub.
+
+    Args:
+        repo_id: ``"owner/name"``.
+        revision: a branch, tag or commit.
+        token: an access token, if not the one that is logged in.
 
     Raises:
-        CheckpointError: if there are none, or the server or the file is not what it should be.
+        CheckpointError: for a token that cannot be sent.
         ImportError: if huggingface_hub is not installed.
     """
-    hub, utils = import_hub(), import_hub(".utils")
-    absent = import_hub(".errors").EntryNotFoundError
 
-    def part(name: str) -> "_Part":
-        return _Part(
-            repo_id,
-            hub.hf_hub_url(repo_id, safe_filename(name), revision=revision),
-            utils.build_hf_headers(token=token),
-        )
+    def __init__(self, repo_id: str, revision: str | None, token: str | bool | None) -> None:
+        self.hub = needs("huggingface_hub")
+        self.errors = needs("huggingface_hub.errors")
+        self.id, self.revision, self.token = repo_id, revision, _clean(token)
+        self.offline = False
 
-    if filename is not None and not filename.endswith(".safetensors"):
-        raise CheckpointError(f"Only a safetensors file can be read in parts, not {filename}.")
-    with reading(repo_id):
+    def download(self, filename: str | None, *, with_config: bool = True) -> Checkpoint:
+        """Open the whole checkpoint; its files land in the hub's own cache."""
+        with self._reading():
+            try:
+                return from_folder(self.id, self._download, filename, with_config=with_config)
+            except CheckpointError as error:
+                if self.offline:
+                    raise CheckpointError(
+                        f"{error} (The hub cannot be reached: only the local cache was read.)"
+                    ) from error
+                raise
+
+    def table(self, filename: str | None) -> Checkpoint:
+        """Open the checkpoint for a tensor or two: from the cache, else by range requests."""
+        with self._reading():
+            try:
+                return from_folder(self.id, self._cached, filename)
+            except CheckpointError:
+                pass  # not in the cache as a whole
+            if filename is not None and not filename.endswith(".safetensors"):
+                raise CheckpointError(
+                    f"{self.id}: only safetensors files can be read in parts, not {filename}."
+                )
+            return self._in_parts(filename)
+
+    def _reading(self) -> Any:
+        return reading(self.id, self.errors.HTTPError)
+
+    def _cached(self, name: str) -> Path | None:
+        path = self.hub.try_to_load_from_cache(self.id, name, revision=self.revision)
+        return Path(path) if isinstance(path, str) else None
+
+    def _download(self, name: str) -> Path | None:
+        if self.offline:
+            return self._cached(name)
         try:
-            file = part(filename or WEIGHTS)
-            return Checkpoint(repo_id, file.shapes, file.read)
-        except absent:
+            return Path(
+                self.hub.hf_hub_download(self.id, name, revision=self.revision, token=self.token)
+            )
+        except self.errors.LocalEntryNotFoundError:  # no connection, and not in the cache
+            self.offline = True
+            return None
+        except self.errors.EntryNotFoundError:
+            return None
+
+    def _in_parts(self, filename: str | None) -> Checkpoint:
+        missing = self.errors.EntryNotFoundError
+        try:
+            file = _RemoteFile(self, filename or WEIGHTS)
+            return Checkpoint(self.id, file.shapes, file.read)
+        except missing:
             if filename is not None:
                 raise
         try:
-            path = hub.hf_hub_download(repo_id, INDEX, revision=revision, token=token)
-        except absent as error:
-            raise CheckpointError(f"{repo_id} holds no {WEIGHTS} and no {INDEX}.") from error
-        files = shards_of(read_json(Path(path)), repo_id)
-        shards = _Shards(repo_id, files, part)
-        return Checkpoint(repo_id, shards, shards.read)
+            index = self.hub.hf_hub_download(
+                self.id, INDEX, revision=self.revision, token=self.token
+            )
+        except missing as error:
+            raise CheckpointError(f"{self.id} contains no {WEIGHTS} and no {INDEX}.") from error
+        shards = _Shards(self, shards_of(read_json(Path(index)), self.id))
+        return Checkpoint(self.id, shards, shards.read)
 
 
-class _Part:
-    """One remote file, of which the header has been read."""
+def _clean(token: str | bool | None) -> str | bool | None:
+    """Return a token without white space around it; one that no header can carry is an error."""
+    if not isinstance(token, str):
+        return token
+    token = token.strip()
+    if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show it
+        raise CheckpointError("The token has characters that an HTTP header cannot carry.")
+    return token
 
-    def __init__(self, title: str, url: str, headers: dict[str, str]) -> None:
-        self.title, self.url, self.headers = title, url, headers
-        start, self.size = self._fetch(0, _FIRST)
+
+class _RemoteFile:
+    """A remote safetensors file: its header is read at once, each tensor when it is asked for.
+
+    What has been read lies at its own place in a sparse file of the full length, so that the parser
+    of safetensors checks and reads it as it does any other file.
+
+    Attributes:
+        shapes: the shape of every tensor by its name.
+    """
+
+    def __init__(self, repository: Repository, filename: str) -> None:
+        hub = repository.hub
+        self.repository = repository
+        self.url = hub.hf_hub_url(
+            repository.id, safe_filename(filename), revision=repository.revision
+        )
+        self.headers = needs("huggingface_hub.utils").build_hf_headers(token=repository.token)
+        self.version: tuple[int, str | None] | None = None  # size and ETag, once they are known
+        start = self._fetch(0, _FIRST)
         length = int.from_bytes(start[:8], "little")
         self.begin = 8 + length
-        if len(start) < 8 or length > min(_HEADER_LIMIT, self.size - 8):
-            raise CheckpointError(f"{title}: no safetensors file, its header cannot be that long.")
+        if len(start) < 8 or self.begin > min(8 + _HEADER_LIMIT, self.size):
+            raise CheckpointError(
+                f"{self.title} is not a safetensors file: its header claims {length:,} bytes."
+            )
         if self.begin > len(start):
-            start += self._fetch(len(start), self.begin)[0]
-        header = json.loads(start[8 : self.begin])
-        header.pop("__metadata__", None)
-        self.tensors: dict[str, tuple[str, tuple[int, ...], int, int]] = {}
-        for name, entry in header.items():
-            shape, (first, last) = tuple(entry["shape"]), entry["data_offsets"]
-            if not all(type(n) is int and n >= 0 for n in (*shape, first, last)):
-                raise CheckpointError(f"{title}: the shape or the place of {name} is none.")
-            self.tensors[name] = (entry["dtype"], shape, first, last)
-        self.shapes = {name: entry[1] for name, entry in self.tensors.items()}
+            start += self._fetch(len(start), self.begin)
+        self.header = start[: self.begin]
+        with self._sparse({}) as checkpoint:
+            self.shapes = dict(checkpoint.shapes)
+        self.places = json.loads(self.header[8:])
+
+    @property
+    def title(self) -> str:
+        return self.repository.id
+
+    @property
+    def size(self) -> int:
+        assert self.version is not None
+        return self.version[0]
 
     def read(self, name: str) -> Tensor:
-        """Return one tensor: a request for its bytes and no others."""
-        with reading(self.title):
-            kind, shape, first, last = self.tensors[name]
-            dtype = _DTYPES.get(kind)
-            if dtype is None:
-                raise CheckpointError(f"{self.title}: {name} is of dtype {kind}, not floating.")
-            size = torch.finfo(dtype).bits // 8
-            for n in shape:
-                size *= n
-            if last - first != size or self.begin + last > self.size:
-                raise CheckpointError(f"{self.title}: the offsets of {name} do not fit its shape.")
-            if not 0 < size <= _TENSOR_LIMIT:
-                raise CheckpointError(f"{self.title}: {name} has {size:,} bytes.")
-            data, _ = self._fetch(self.begin + first, self.begin + last)
-            return torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
+        """Return one tensor: one request, for its bytes alone."""
+        with reading(self.title, self.repository.errors.HTTPError):
+            first, last = self.places[name]["data_offsets"]
+            if last - first > _TENSOR_LIMIT:
+                raise CheckpointError(f"{self.title}: {name} has {last - first:,} bytes.")
+            start, stop = self.begin + first, self.begin + last
+            data = self._fetch(start, stop) if stop > start else b""
+            with self._sparse({start: data}) as checkpoint:
+                return checkpoint.read(name).clone()
 
-    def _fetch(self, start: int, stop: int) -> tuple[bytes, int]:
-        """Return bytes ``start`` to ``stop`` (or the file's end), and the size of the file."""
-        utils, constants = import_hub(".utils"), import_hub(".constants")
+    @contextmanager
+    def _sparse(self, parts: Mapping[int, bytes]) -> Iterator[Checkpoint]:
+        """Open a file of the full length that has the header, and ``parts`` at their places."""
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            path = Path(folder) / "part.safetensors"
+            with open(path, "wb") as file:
+                file.truncate(self.size)
+                for place, data in {0: self.header, **parts}.items():
+                    file.seek(place)
+                    file.write(data)
+            yield from_safetensors(self.title, [path])
+
+    def _fetch(self, start: int, stop: int) -> bytes:
+        """Return bytes ``start`` to ``stop``, or to the end of the file."""
         headers = {
             **self.headers,
             "Range": f"bytes={start}-{stop - 1}",
             "Accept-Encoding": "identity",
         }
-        # Streamed, so that a server that answers with the whole file is left before it has sent it.
+        utils, constants = needs("huggingface_hub.utils"), needs("huggingface_hub.constants")
+        # Streamed, so that we can hang up on a server that sends more than we asked for.
         with utils.get_session().stream(
             "GET", self.url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
         ) as answer:
             if answer.status_code >= 400:
-                answer.read()
-                utils.hf_raise_for_status(answer)
-            said = answer.headers.get("Content-Range", "")
-            span = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", said)
+                page = self._body(answer, _ERROR_PAGE)[:_ERROR_PAGE]
+                kept = {k: v for k, v in answer.headers.items() if k.startswith("x-")}
+                utils.hf_raise_for_status(
+                    type(answer)(
+                        answer.status_code, headers=kept, content=page, request=answer.request
+                    )
+                )
+            span = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+)", answer.headers.get("Content-Range", ""))
             if span is None or int(span[1]) != start:
-                raise CheckpointError(f"{self.title}: the server sends whole files, no ranges.")
-            size = int(span[3])
-            data, wanted = bytearray(), min(stop, size) - start
-            for chunk in answer.iter_bytes():
-                data += chunk
-                if len(data) > wanted:
-                    break
+                raise CheckpointError(
+                    f"{self.title}: the server does not support HTTP range requests."
+                )
+            version = (int(span[3]), answer.headers.get("ETag"))
+            if self.version not in (None, version):
+                raise CheckpointError(f"{self.title} changed while it was read: try again.")
+            self.version = version
+            wanted = min(stop, self.size) - start
+            data = self._body(answer, wanted)
         if len(data) != wanted:
             raise CheckpointError(
                 f"{self.title}: the server sent {len(data)} bytes where {wanted} were asked for."
             )
-        return bytes(data), size
+        return data
+
+    def _body(self, answer: Any, limit: int) -> bytes:
+        """Return the body of an answer; stop soon after ``limit`` bytes, or after a long wait."""
+        data, deadline = bytearray(), time.monotonic() + _SECONDS + limit / _BYTES_PER_SECOND
+        for chunk in answer.iter_bytes():
+            data += chunk
+            if len(data) > limit:
+                break
+            if time.monotonic() > deadline:
+                raise CheckpointError(f"{self.title}: the server is too slow.")
+        return bytes(data)
 
 
 class _Shards(Mapping[str, tuple[int, ...]]):
     """The shapes of a model in several files; a file's header is read when it is asked for."""
 
-    def __init__(self, title: str, files: dict[str, str], part: Callable[[str], _Part]) -> None:
-        self.title, self.files, self.part = title, files, part
-        self.opened: dict[str, _Part] = {}
+    def __init__(self, repository: Repository, files: dict[str, str]) -> None:
+        self.repository, self.files = repository, files
+        self.opened: dict[str, _RemoteFile] = {}
 
     def read(self, name: str) -> Tensor:
-        return self._home(name).read(name)
+        return self._file(name).read(name)
 
     def __getitem__(self, name: str) -> tuple[int, ...]:
-        return self._home(name).shapes[name]
+        return self._file(name).shapes[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.files)
@@ -164,11 +273,11 @@ class _Shards(Mapping[str, tuple[int, ...]]):
     def __contains__(self, name: Any) -> bool:  # Mapping's own would read headers
         return name in self.files
 
-    def _home(self, name: str) -> _Part:
-        file = self.files[name]
-        with reading(self.title):
+    def _file(self, name: str) -> _RemoteFile:
+        file, title = self.files[name], self.repository.id
+        with reading(title, self.repository.errors.HTTPError):
             if file not in self.opened:
-                self.opened[file] = self.part(file)
+                self.opened[file] = _RemoteFile(self.repository, file)
             if name not in self.opened[file].shapes:
-                raise CheckpointError(f"{self.title}: {file} lacks {name}, which {INDEX} lists.")
+                raise CheckpointError(f"{title}: {file} lacks {name}, which {INDEX} lists.")
         return self.opened[file]

@@ -3,8 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,34 +14,66 @@ from dnnl.models.vit.pretrained.files import Checkpoint, CheckpointError
 TOKENS = "backbone.embedding.add_cls_token.cls_token"
 TABLE = "backbone.embedding.pos_embed.pos_embed"
 PATCH = "backbone.embedding.patch_embed.proj.weight"
+PATCH_BIAS = "backbone.embedding.patch_embed.proj.bias"
 NORM = "backbone.encoder.norm.weight"
 LAYER = re.compile(r"backbone\.encoder\.layers\.(\d+)\.")
 
 _E, _L = "backbone.embedding.", r"backbone.encoder.layers.\1."
+_WB = r"\.(weight|bias)"
+_ATTENTION_POOL = "attention pooling"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One library's names.
+    """One library's names for one family of models.
 
     Attributes:
         name: how messages call it.
-        marker: the name of the patch projection, which tells the layout.
+        patch: the name of the patch projection; together with ``table`` it tells the layout.
+        table: the name of the table of positions.
+        tokens: the names of the tokens that have rows in the table.
         rules: patterns of whole names, and ours. ``@n`` marks the ``n``-th part of what we keep as
             one parameter; ``*`` a factor of what the layer before it returns (layer scale).
-        ignored: names that play no part in the output.
-        norm_eps: the library's epsilon, which no tensor says.
-        like: the name of its settings in :data:`RESIZE_SETTINGS`.
+        prefix: a pattern of what may stand before all of these names.
+        marker: the pattern of another name that must be present.
+        unless: the pattern of a name that must be absent.
+        ignored: the pattern of names that do not affect the output.
+        heads: patterns of the names of heads that are not supported, and what they are called.
+        resize: the library's settings, a key of :data:`RESIZE_SETTINGS`.
+        norm_eps, activation: what the library takes where nothing says it.
+        optional: our parameters that may be absent, as patterns: they are zero.
+        model_types: values of ``model_type`` in a ``config.json`` of transformers.
+        dynamic: whether the library resizes the table to each image.
         convert: turns a parameter of the library into torch's shape.
     """
 
     name: str
-    marker: str
+    patch: str
+    table: str
+    tokens: tuple[str, ...]
     rules: Mapping[str, str]
-    like: str
+    resize: str
+    prefix: str = ""
+    marker: str = ""
+    unless: str = ""
     ignored: str = "(?!)"
+    heads: Mapping[str, str] = field(default_factory=dict)
     norm_eps: float = 1e-6
+    activation: str = "gelu"
+    optional: str = r".*\.attn\.qkv\.bias"
+    model_types: tuple[str, ...] = ()
+    dynamic: bool = False
     convert: Callable[[str, Tensor], Tensor] = lambda _, tensor: tensor
+
+    def matches(self, names: Sequence[str]) -> bool:
+        """Whether names are of this layout."""
+        needed = [re.escape(self.patch), self.marker] if self.marker else [re.escape(self.patch)]
+        return all(self._any(pattern, names) for pattern in needed) and not (
+            self.unless and self._any(self.unless, names)
+        )
+
+    def _any(self, pattern: str, names: Sequence[str]) -> bool:
+        return any(re.fullmatch(self.prefix + pattern, name) for name in names)
 
     def assign(self, names: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
         """Return the names (in order) that make each parameter of ours, and the names left over.
@@ -54,11 +85,13 @@ class Layout:
         unknown = []
         for name in names:
             for pattern, ours in self.rules.items():
-                if match := re.fullmatch(pattern, name):
+                if match := re.fullmatch(self.prefix + pattern, name):
                     target, _, part = match.expand(ours).partition("@")
                     parts = found.setdefault(target, {})
                     if int(part or 0) in parts:
-                        raise CheckpointError(f"{name} and {parts[int(part or 0)]} are the same.")
+                        raise CheckpointError(
+                            f"{name} and {parts[int(part or 0)]} name the same parameter."
+                        )
                     parts[int(part or 0)] = name
                     break
             else:
@@ -66,67 +99,197 @@ class Layout:
                     unknown.append(name)
         return {t: [parts[i] for i in sorted(parts)] for t, parts in found.items()}, unknown
 
+    def head_of(self, name: str) -> str | None:
+        """Return what the unsupported head is called to which a name belongs, if any."""
+        kinds = (kind for pattern, kind in self.heads.items() if re.fullmatch(pattern, name))
+        return next(kinds, None)
 
-# The DeiT and MAE repositories, and many others, took timm's names.
+
+# The DeiT, DINO, MAE and DINOv2 repositories, and many others, took timm's names.
 TIMM = Layout(
     "timm",
-    r"patch_embed\.proj\.weight",
-    {
+    patch="patch_embed.proj.weight",
+    table="pos_embed",
+    tokens=("cls_token", "dist_token", "reg_token"),
+    rules={
         r"cls_token": TOKENS + "@0",
         r"dist_token": TOKENS + "@1",
-        r"reg_token": TOKENS + "@2",
+        r"reg(?:ister)?_tokens?": TOKENS + "@2",
         r"pos_embed": TABLE,
-        r"patch_embed\.proj\.(weight|bias)": _E + r"patch_embed.proj.\1",
-        r"blocks\.(\d+)\.(norm[12]|attn\.qkv|attn\.proj)\.(weight|bias)": _L + r"\2.\3",
-        r"blocks\.(\d+)\.mlp\.fc1\.(weight|bias)": _L + r"mlp.net.0.\2",
-        r"blocks\.(\d+)\.mlp\.fc2\.(weight|bias)": _L + r"mlp.net.3.\2",
+        rf"patch_embed\.proj{_WB}": _E + r"patch_embed.proj.\1",
+        rf"norm_pre{_WB}": r"backbone.pre_norm.\1",
+        rf"blocks\.(\d+)\.(norm[12]|attn\.qkv|attn\.proj){_WB}": _L + r"\2.\3",
+        rf"blocks\.(\d+)\.mlp\.fc1{_WB}": _L + r"mlp.net.0.\2",
+        rf"blocks\.(\d+)\.mlp\.fc2{_WB}": _L + r"mlp.net.3.\2",
         r"blocks\.(\d+)\.(?:ls1\.gamma|gamma_1)": _L + "attn.proj*",
         r"blocks\.(\d+)\.(?:ls2\.gamma|gamma_2)": _L + "mlp.net.3*",
-        r"norm\.(weight|bias)": r"backbone.encoder.norm.\1",
-        r"(fc_norm|head|head_dist)\.(weight|bias)": r"head.\1.\2",
+        rf"norm{_WB}": r"backbone.encoder.norm.\1",
+        rf"(fc_norm|head|head_dist){_WB}": r"head.\1.\2",
     },
-    like="timm",
+    # The mask token replaces patches in pre-training; MAE's decoder reads the output.
+    ignored=r"mask_token|decoder_.*",
+    heads={r"attn_pool\..*": _ATTENTION_POOL, r"pre_logits\..*": "pre_logits"},
+    resize="timm",
+)
+# Facebook's own DINOv2: timm's names and a mask token (which timm removes), no decoder.
+DINOV2_FACEBOOK = replace(
+    TIMM,
+    name="DINOv2",
+    marker="mask_token",
+    unless="decoder_.*",
+    ignored="mask_token",
+    resize="dinov2",
+    dynamic=True,
+)
+DINOV2_FACEBOOK_REGISTERS = replace(
+    DINOV2_FACEBOOK, marker="register_tokens", resize="dinov2-registers"
 )
 
 # The names on disk, and those that transformers 5 keeps in memory.
-_HF_LAYER = r"(?:vit\.|deit\.)?(?:encoder\.layer|layers)\.(\d+)\."
-_HF = r"(?:vit\.|deit\.)?"
+_HF_LAYER = r"(?:encoder\.layer|layers)\.(\d+)\."
 TRANSFORMERS = Layout(
     "transformers",
-    _HF + r"embeddings\.patch_embeddings\.projection\.weight",
-    {
-        _HF + r"embeddings\.cls_token": TOKENS + "@0",
-        _HF + r"embeddings\.distillation_token": TOKENS + "@1",
-        _HF + r"embeddings\.position_embeddings": TABLE,
-        _HF + r"embeddings\.patch_embeddings\.projection\.(weight|bias)": _E
-        + r"patch_embed.proj.\1",
+    patch="embeddings.patch_embeddings.projection.weight",
+    table="embeddings.position_embeddings",
+    tokens=("embeddings.cls_token", "embeddings.distillation_token"),
+    prefix=r"(?:vit\.|deit\.)?",
+    rules={
+        r"embeddings\.cls_token": TOKENS + "@0",
+        r"embeddings\.distillation_token": TOKENS + "@1",
+        r"embeddings\.position_embeddings": TABLE,
+        rf"embeddings\.patch_embeddings\.projection{_WB}": _E + r"patch_embed.proj.\1",
         **{
-            _HF_LAYER + rf"attention\.(?:attention\.{part}|{part[0]}_proj)\.(weight|bias)": _L
+            _HF_LAYER + rf"attention\.(?:attention\.{part}|{part[0]}_proj){_WB}": _L
             + rf"attn.qkv.\2@{i}"
             for i, part in enumerate(("query", "key", "value"))
         },
-        _HF_LAYER + r"attention\.(?:output\.dense|o_proj)\.(weight|bias)": _L + r"attn.proj.\2",
-        _HF_LAYER + r"layernorm_before\.(weight|bias)": _L + r"norm1.\2",
-        _HF_LAYER + r"layernorm_after\.(weight|bias)": _L + r"norm2.\2",
-        _HF_LAYER + r"(?:intermediate\.dense|mlp\.fc1)\.(weight|bias)": _L + r"mlp.net.0.\2",
-        _HF_LAYER + r"(?:output\.dense|mlp\.fc2)\.(weight|bias)": _L + r"mlp.net.3.\2",
-        _HF + r"layernorm\.(weight|bias)": r"backbone.encoder.norm.\1",
-        r"(?:cls_)?classifier\.(weight|bias)": r"head.head.\1",
-        r"distillation_classifier\.(weight|bias)": r"head.head_dist.\1",
+        _HF_LAYER + rf"attention\.(?:output\.dense|o_proj){_WB}": _L + r"attn.proj.\2",
+        _HF_LAYER + rf"layernorm_before{_WB}": _L + r"norm1.\2",
+        _HF_LAYER + rf"layernorm_after{_WB}": _L + r"norm2.\2",
+        _HF_LAYER + rf"(?:intermediate\.dense|mlp\.fc1){_WB}": _L + r"mlp.net.0.\2",
+        _HF_LAYER + rf"(?:output\.dense|mlp\.fc2){_WB}": _L + r"mlp.net.3.\2",
+        rf"layernorm{_WB}": r"backbone.encoder.norm.\1",
+        rf"(?:cls_)?classifier{_WB}": r"head.head.\1",
+        rf"distillation_classifier{_WB}": r"head.head_dist.\1",
     },
-    # The pooler reads the output of the backbone; the mask token replaces patches in pre-training.
-    ignored=_HF + r"(?:pooler\.dense\.(?:weight|bias)|embeddings\.mask_token)",
+    # Pooler and decoder (MAE) read the output of the backbone; the mask token replaces patches.
+    ignored=r"(?:vit\.|deit\.)?(?:pooler\.dense\.(?:weight|bias)|embeddings\.mask_token)|decoder\..*",
     norm_eps=1e-12,
-    like="hf-vit",
+    resize="hf-vit",
+    model_types=("vit", "deit", "vit_mae", "vit_msn"),
+)
+DINOV2 = replace(
+    TRANSFORMERS,
+    name="transformers (DINOv2)",
+    prefix=r"(?:dinov2\.|dinov2_with_registers\.)?",
+    marker=r"(?:encoder\.layer|layers)\.0\.layer_scale1\.lambda1",
+    rules={
+        **{k: v for k, v in TRANSFORMERS.rules.items() if "classifier" not in k},
+        r"embeddings\.register_tokens": TOKENS + "@2",
+        _HF_LAYER + rf"(norm[12]){_WB}": _L + r"\2.\3",
+        _HF_LAYER + r"layer_scale1\.lambda1": _L + "attn.proj*",
+        _HF_LAYER + r"layer_scale2\.lambda1": _L + "mlp.net.3*",
+    },
+    ignored=r"(?:dinov2\.|dinov2_with_registers\.)?embeddings\.mask_token",
+    heads={r"classifier\..*": "a head that reads the class token and the mean of the patches"},
+    norm_eps=1e-6,
+    resize="dinov2",
+    model_types=("dinov2",),
+    dynamic=True,
+)
+DINOV2_REGISTERS = replace(
+    DINOV2,
+    name="transformers (DINOv2 with registers)",
+    marker=r"embeddings\.register_tokens",
+    resize="dinov2-registers",
+    model_types=("dinov2_with_registers",),
+)
+
+
+def _class_vector(name: str, tensor: Tensor) -> Tensor:
+    """Return CLIP's class embedding ``(D,)`` as ``(1, 1, D)``."""
+    return tensor[None, None] if name.endswith("class_embedding") else tensor
+
+
+SIGLIP = Layout(
+    "transformers (SigLIP)",
+    patch="embeddings.patch_embedding.weight",
+    table="embeddings.position_embedding.weight",
+    tokens=("embeddings.class_embedding",),
+    prefix=r"(?:vision_model\.)?",
+    rules={
+        rf"embeddings\.patch_embedding{_WB}": _E + r"patch_embed.proj.\1",
+        r"embeddings\.position_embedding\.weight": TABLE,
+        **{
+            rf"encoder\.layers\.(\d+)\.self_attn\.{part}_proj{_WB}": _L + rf"attn.qkv.\2@{i}"
+            for i, part in enumerate("qkv")
+        },
+        rf"encoder\.layers\.(\d+)\.self_attn\.out_proj{_WB}": _L + r"attn.proj.\2",
+        rf"encoder\.layers\.(\d+)\.layer_norm([12]){_WB}": _L + r"norm\2.\3",
+        rf"encoder\.layers\.(\d+)\.mlp\.fc1{_WB}": _L + r"mlp.net.0.\2",
+        rf"encoder\.layers\.(\d+)\.mlp\.fc2{_WB}": _L + r"mlp.net.3.\2",
+        rf"post_layernorm{_WB}": r"backbone.encoder.norm.\1",
+        rf"classifier{_WB}": r"head.head.\1",
+    },
+    # The text tower, and what compares images with texts.
+    ignored=r"text_model\..*|logit_scale|logit_bias|(?:.*\.)?position_ids",
+    heads={r"(?:vision_model\.)?head\..*": _ATTENTION_POOL},
+    activation="gelu_tanh",
+    resize="hf-vit",
+    model_types=("siglip", "siglip_vision_model"),
+)
+CLIP = replace(
+    SIGLIP,
+    name="transformers (CLIP)",
+    marker=r"pre_layrnorm\.weight",
+    rules={
+        **SIGLIP.rules,
+        r"embeddings\.class_embedding": TOKENS,
+        rf"pre_layrnorm{_WB}": r"backbone.pre_norm.\1",
+    },
+    ignored=SIGLIP.ignored + r"|text_projection\.weight|visual_projection\.weight",
+    heads={},
+    norm_eps=1e-5,
+    activation="quick_gelu",
+    optional=PATCH_BIAS,
+    model_types=("clip", "clip_vision_model"),
+    convert=_class_vector,
+)
+OPENAI_CLIP = Layout(
+    "OpenAI's CLIP",
+    patch="conv1.weight",
+    table="positional_embedding",
+    tokens=("class_embedding",),
+    prefix=r"visual\.",
+    rules={
+        r"class_embedding": TOKENS,
+        r"positional_embedding": TABLE,
+        r"conv1\.weight": PATCH,
+        rf"ln_pre{_WB}": r"backbone.pre_norm.\1",
+        r"transformer\.resblocks\.(\d+)\.attn\.in_proj_(weight|bias)": _L + r"attn.qkv.\2",
+        rf"transformer\.resblocks\.(\d+)\.attn\.out_proj{_WB}": _L + r"attn.proj.\2",
+        rf"transformer\.resblocks\.(\d+)\.ln_([12]){_WB}": _L + r"norm\2.\3",
+        rf"transformer\.resblocks\.(\d+)\.mlp\.c_fc{_WB}": _L + r"mlp.net.0.\2",
+        rf"transformer\.resblocks\.(\d+)\.mlp\.c_proj{_WB}": _L + r"mlp.net.3.\2",
+        rf"ln_post{_WB}": r"backbone.encoder.norm.\1",
+    },
+    ignored=r"(?!visual\.).*|visual\.proj",
+    norm_eps=1e-5,
+    activation="quick_gelu",
+    optional=PATCH_BIAS,
+    resize="timm",  # open_clip resizes so; OpenAI's own code does not resize
+    convert=_class_vector,
 )
 
 TORCHVISION = Layout(
     "torchvision",
-    r"conv_proj\.weight",
-    {
+    patch="conv_proj.weight",
+    table="encoder.pos_embedding",
+    tokens=("class_token",),
+    rules={
         r"class_token": TOKENS,
         r"encoder\.pos_embedding": TABLE,
-        r"conv_proj\.(weight|bias)": _E + r"patch_embed.proj.\1",
+        rf"conv_proj{_WB}": _E + r"patch_embed.proj.\1",
         **{
             r"encoder\.layers\.encoder_layer_(\d+)\." + theirs + r"(weight|bias)": _L + ours
             for theirs, ours in {
@@ -137,10 +300,11 @@ TORCHVISION = Layout(
                 r"mlp\.(?:3|linear_2)\.": r"mlp.net.3.\2",
             }.items()
         },
-        r"encoder\.ln\.(weight|bias)": r"backbone.encoder.norm.\1",
-        r"heads\.head\.(weight|bias)": r"head.head.\1",
+        rf"encoder\.ln{_WB}": r"backbone.encoder.norm.\1",
+        rf"heads\.head{_WB}": r"head.head.\1",
     },
-    like="torchvision",
+    heads={r"heads\.pre_logits\..*": "pre_logits"},
+    resize="torchvision",
 )
 
 
@@ -148,25 +312,27 @@ def _from_flax(name: str, tensor: Tensor) -> Tensor:
     """Turn a Flax parameter into torch's: kernels have their inputs first."""
     *_, module, kind = ("", *name.split("/"))
     if module in ("query", "key", "value"):  # (D, heads, width), and (heads, width)
-        return tensor.flatten(1).T if kind == "kernel" else tensor.flatten(0, 1)
+        return tensor.flatten(1).transpose(0, 1) if kind == "kernel" else tensor.flatten(0, 1)
     if kind != "kernel":
         return tensor
     if module == "out":  # (heads, width, D)
-        return tensor.flatten(0, 1).T
+        return tensor.flatten(0, 1).transpose(0, 1)
     return tensor.permute(3, 2, 0, 1) if tensor.dim() == 4 else tensor.transpose(0, -1)
 
 
 # google-research/vision_transformer; and big_vision, whose modules are counted in another way.
-_JAX = r"(?:opt/target/|params/|params/img/)?"
-_JAX_LAYER = _JAX + r"Transformer/encoderblock_(\d+)/"
+_JAX_LAYER = r"Transformer/encoderblock_(\d+)/"
 JAX = Layout(
     "JAX",
-    _JAX + "embedding/kernel",
-    {
-        _JAX + "cls": TOKENS,
-        _JAX + r"(?:Transformer/posembed_input/)?pos_embedding": TABLE,
-        _JAX + "embedding/kernel": PATCH,
-        _JAX + "embedding/bias": _E + "patch_embed.proj.bias",
+    patch="embedding/kernel",
+    table="Transformer/posembed_input/pos_embedding",
+    tokens=("cls",),
+    prefix=r"(?:opt/target/|params/|params/img/)?",
+    rules={
+        "cls": TOKENS,
+        r"(?:Transformer/posembed_input/)?pos_embedding": TABLE,
+        "embedding/kernel": PATCH,
+        "embedding/bias": _E + "patch_embed.proj.bias",
         **{
             _JAX_LAYER + rf"LayerNorm_{n}/{theirs}": _L + rf"norm{norm}.{ours}"
             for n, norm in {"0": 1, "[12]": 2}.items()
@@ -184,63 +350,73 @@ JAX = Layout(
             }.items()
             for theirs, ours in {"kernel": "weight", "bias": "bias"}.items()
         },
-        _JAX + "Transformer/encoder_norm/scale": NORM,
-        _JAX + "Transformer/encoder_norm/bias": "backbone.encoder.norm.bias",
-        _JAX + "head/kernel": "head.head.weight",
-        _JAX + "head/bias": "head.head.bias",
+        "Transformer/encoder_norm/scale": NORM,
+        "Transformer/encoder_norm/bias": "backbone.encoder.norm.bias",
+        "head/kernel": "head.head.weight",
+        "head/bias": "head.head.bias",
     },
     ignored="opt/(?!target/).*",  # what its optimiser remembers
-    like="jax",
+    heads={r"(?:.*/)?pre_logits/.*": "pre_logits", r"(?:.*/)?MAPHead_0/.*": _ATTENTION_POOL},
+    resize="jax",
     convert=_from_flax,
 )
 
-LAYOUTS = (TIMM, TRANSFORMERS, TORCHVISION, JAX)
+# A family that has one more name than another stands before it.
+LAYOUTS = (
+    DINOV2_FACEBOOK_REGISTERS,
+    DINOV2_FACEBOOK,
+    TIMM,
+    DINOV2_REGISTERS,
+    DINOV2,
+    TRANSFORMERS,
+    CLIP,
+    SIGLIP,
+    OPENAI_CLIP,
+    TORCHVISION,
+    JAX,
+)
+
+# What a ViT may have that is not supported here, by the names that give it away.
+_PARTS = {
+    r"mlp[./](w12|w3|weights_in|weights_out)|mlp\.fc1_[gx]": "a SwiGLU MLP",
+    r"[qk]_norm|[qk]norm": "normalised queries and keys",
+    r"rel_pos|relative_position": "relative positions",
+    r"rope|rotary": "rotary positions",
+}
 
 
 def recognise(names: Iterable[str], title: str) -> Layout:
-    """Return the layout of which the patch projection is there.
+    """Return the layout whose patch projection is among ``names``.
 
     Raises:
-        CheckpointError: if it is none, or more than one.
+        CheckpointError: if there is no such layout, or more than one library's.
     """
     names = list(names)
-    found = [
-        layout for layout in LAYOUTS if any(re.fullmatch(layout.marker, name) for name in names)
-    ]
+    found: dict[str, Layout] = {}
+    for layout in LAYOUTS:
+        if layout.patch not in found and layout.matches(names):
+            found[layout.patch] = layout
     if len(found) != 1:
         raise CheckpointError(
-            f"{title} has no layout of timm, transformers (ViT, DeiT), torchvision or JAX; "
-            f"its names begin with {some(names)}."
+            f"{title} does not have the names of a ViT in timm, transformers (ViT, DeiT, MAE, "
+            "DINOv2, CLIP, SigLIP), torchvision, OpenAI's CLIP or JAX. (Remove a prefix that all "
+            f"names have, such as 'backbone.', first.) Its names begin with {first_few(names)}."
         )
-    return found[0]
+    return next(iter(found.values()))
 
 
-class _Table(NamedTuple):
-    """Where a family of models keeps its table, and which of its tokens have a row in it."""
+def missing_part(names: Iterable[str]) -> str:
+    """Return what names tell of a part that is not supported, for a message; else an empty text."""
+    for pattern, part in _PARTS.items():
+        if any(re.search(pattern, name) for name in names):
+            return f" ({part})"
+    return ""
 
-    table: str
-    patch: str
-    tokens: tuple[str, ...] = ()
 
-
-# Longest first. The patch projection beside it tells a table of patches from one of words.
+# Tables of other models, whose function is not that of a ViT here, are found all the same.
 _TABLES = (
-    _Table(
-        "embeddings.position_embeddings",  # transformers: ViT, DeiT, MAE, BEiT, DINOv2 (registers
-        "embeddings.patch_embeddings.projection.weight",  # come after the sum: no rows)
-        ("embeddings.cls_token", "embeddings.distillation_token"),
-    ),
-    _Table(
-        "embeddings.position_embedding.weight",  # transformers: CLIP; SigLIP has no class token
-        "embeddings.patch_embedding.weight",
-        ("embeddings.class_embedding",),
-    ),
-    _Table("positional_embedding", "conv1.weight", ("class_embedding",)),  # OpenAI, open_clip
-    _Table("encoder.pos_embedding", "conv_proj.weight", ("class_token",)),  # torchvision
-    _Table("Transformer/posembed_input/pos_embedding", "embedding/kernel", ("cls",)),  # JAX
-    _Table("pos_embedding", "embedding/kernel"),  # big_vision: the class token comes after the sum
-    # timm, DeiT, MAE, BEiT, DINOv2 (whose `register_tokens` come after the sum)
-    _Table("pos_embed", "patch_embed.proj.weight", ("cls_token", "dist_token", "reg_token")),
+    *LAYOUTS,
+    replace(JAX, table="pos_embedding", tokens=()),  # big_vision: the class token comes after
 )
 
 
@@ -255,31 +431,34 @@ def find_table(checkpoint: Checkpoint) -> tuple[str, tuple[int, ...]]:
     """
     names, title = checkpoint.shapes, checkpoint.title
     found: dict[str, tuple[int, ...]] = {}
-    for table, patch, tokens in _TABLES:
+    # Longest first; the patch projection beside it tells a table of patches from one of words.
+    for layout in sorted(_TABLES, key=lambda layout: -len(layout.table)):
         for name in names:
-            prefix = name.removesuffix(table)
-            ends = name.endswith(table) and (not prefix or prefix[-1] in "./")
-            if not ends or prefix + patch not in names or name in found:
+            prefix = name.removesuffix(layout.table)
+            ends = name.endswith(layout.table) and (not prefix or prefix[-1] in "./")
+            if not ends or prefix + layout.patch not in names or name in found:
                 continue
             rows = 0
-            for token in tokens:
+            for token in layout.tokens:
                 if prefix + token in names:
                     shape = names[prefix + token]
                     rows += shape[-2] if len(shape) > 1 else 1  # CLIP's is a vector
             # A distilled DeiT always has rows for its two tokens.
-            unsaid = table == "pos_embed" and rows and prefix + "dist_token" not in names
-            found[name] = (rows, 0) if unsaid else (rows,)
+            open_question = (
+                layout.table == TIMM.table and rows and prefix + "dist_token" not in names
+            )
+            found[name] = (rows, 0) if open_question else (rows,)
     if len(found) == 1:
         return found.popitem()
     if found:
-        raise CheckpointError(f"{title} has more than one table: {some(found)}.")
+        raise CheckpointError(f"{title} has more than one table: {first_few(found)}.")
     if relative := [name for name in names if "relative_position" in name or "rel_pos" in name]:
         raise CheckpointError(
-            f"{title} has no table of positions: its positions are relative ({some(relative)})."
+            f"{title} has no table of positions; its positions are relative: {first_few(relative)}."
         )
     raise CheckpointError(
         f"{title} has no table of positions in a layout known here; "
-        f"its names begin with {some(names)}."
+        f"its names begin with {first_few(names)}."
     )
 
 
@@ -291,7 +470,7 @@ def fit_grid(
     The rule: the grid is a square, unless ``grid_size`` says something else.
 
     Raises:
-        CheckpointError: if the rule leaves nothing, or a choice.
+        CheckpointError: if no grid fits the rule, or more than one.
     """
     fits = []
     for prefix in prefixes:
@@ -302,14 +481,14 @@ def fit_grid(
     if len(fits) == 1:
         return fits[0]
     before = " or ".join(map(str, prefixes))
-    wanted = format_size(grid_size) if grid_size else "a square"
+    wanted = format_size(grid_size) if grid_size else "square"
     raise CheckpointError(
         f"{title}: {rows} rows of positions, {before} of them before the patches', are "
         f"{'more than one grid' if fits else f'not {wanted}'}: pass grid_size=(rows, columns)."
     )
 
 
-def some(names: Iterable[str]) -> str:
+def first_few(names: Iterable[str]) -> str:
     """List the first few names for a message."""
     names = sorted(map(str, names))
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
