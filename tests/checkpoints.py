@@ -40,7 +40,7 @@ def timm_model(size=16, distilled=False, **options):
     module = peer("timm.models.deit" if distilled else "timm.models.vision_transformer")
     build = module.VisionTransformerDistilled if distilled else module.VisionTransformer
     shape = {"patch_size": 4, "embed_dim": 16, "depth": 3, "num_heads": 4, "mlp_ratio": 2}
-    return shaken(build(img_size=size, num_classes=CLASSES, **shape, **options))
+    return shaken(build(**{"img_size": size, "num_classes": CLASSES, **shape, **options}))
 
 
 def timm_at(size, state, distilled=False, **options):

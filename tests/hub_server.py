@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
+import time
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,6 +23,8 @@ class Hub:
         folder: its files; ``owner/name/file`` is that file of that repository.
         cdn: the address to which it sends a reader of a large file, if any.
         behaviour: ``""``, or what ``_Handler`` does wrong.
+        grown: by how many bytes a file that is ``pushed`` between two requests becomes longer.
+        commit_on_errors: whether a missing file is answered with the commit, as by the real hub.
         asked: ``(method, path, range, authorization)`` of every request for a file.
         sent: bytes of files sent.
     """
@@ -28,6 +33,8 @@ class Hub:
     url: str = ""
     cdn: str = ""
     behaviour: str = ""
+    grown: int = 0
+    commit_on_errors: bool = False
     asked: list[tuple[str, str, str, str]] = field(default_factory=list)
     sent: int = 0
 
@@ -55,6 +62,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(401, "GatedRepo")
         if hub.behaviour == "503":
             return self._refuse(503, "")
+        if hub.behaviour == "endless error":
+            return self._send_zeros(404, {"Content-Length": str(8 << 30)})
         match = re.fullmatch(r"/([\w.-]+/[\w.-]+)/resolve/([\w.-]+)/(.+)", path)
         file = hub.folder / match[1] / match[3] if match else hub.folder / path.lstrip("/")
         if not (hub.folder / match[1]).is_dir() if match else False:
@@ -63,9 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(404, "RevisionNotFound")
         if not file.is_file():
             return self._refuse(404, "EntryNotFound")
+        if hub.behaviour == "pushed" and span and int(span[1]) > 0:  # between two requests
+            file.write_bytes(bytes(reversed(file.read_bytes())) + b"x" * hub.grown)
         size = file.stat().st_size
         headers = {
-            "ETag": f'"{match[3] if match else "cdn"}-{size}"'.replace("/", "-"),
+            "ETag": self._etag(match[3] if match else "cdn", file),
             "X-Repo-Commit": "0" * 40,
             "Accept-Ranges": "bytes",
         }
@@ -94,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(206 if span else 200, headers)
         if not body:
             return
+        if hub.behaviour == "slow":
+            return self._send_slowly(length)
         if hub.behaviour == "cut":  # the connection breaks half-way
             length //= 2
             self.close_connection = True
@@ -109,8 +122,33 @@ class _Handler(BaseHTTPRequestHandler):
                 hub.sent += len(chunk)
                 length -= len(chunk)
 
+    def _etag(self, name: str, file: Path) -> str:
+        """Return a tag that changes with the size and the first bytes of a file."""
+        with open(file, "rb") as content:
+            start = zlib.crc32(content.read(1 << 10))
+        return f'"{name}-{file.stat().st_size}-{start}"'.replace("/", "-")
+
+    def _send_zeros(self, status: int, headers: dict[str, str]) -> None:
+        self._send(status, headers)
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while self.hub.sent < 1 << 30:
+                self.wfile.write(bytes(1 << 16))
+                self.hub.sent += 1 << 16
+
+    def _send_slowly(self, length: int) -> None:
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            for _ in range(length):
+                self.wfile.write(b"\0")
+                self.wfile.flush()
+                time.sleep(0.02)
+
     def _refuse(self, status: int, code: str) -> None:
-        self._send(status, {"X-Error-Code": code, "Content-Length": "0"})
+        headers = {"X-Error-Code": code, "Content-Length": "0"}
+        if self.hub.commit_on_errors and code == "EntryNotFound":  # the library remembers it then
+            headers["X-Repo-Commit"] = "0" * 40
+        self._send(status, headers)
 
     def _send(self, status: int, headers: dict[str, str]) -> None:
         self.send_response(status)

@@ -1,5 +1,8 @@
 """Checkpoints that are damaged, half there or hostile: one clear error, and no code is run."""
 
+import argparse
+import collections
+import datetime
 import json
 import os
 import pickle
@@ -13,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoints import jax_arrays, named_as_timm
+from peers import peer
 from safetensors.torch import save_file
 
 import dnnl.models.vit as vit
@@ -69,7 +73,7 @@ def test_something_else_under_the_name_is_an_error(name, read, content, tmp_path
 @pytest.mark.parametrize("read", READERS)
 def test_no_file_and_no_kind_of_file_are_errors(read, tmp_path):
     for source in (tmp_path / "absent.safetensors", tmp_path / "no-such-folder", "absent.npz"):
-        with pytest.raises(vit.CheckpointError, match="There is no file"):
+        with pytest.raises(vit.CheckpointError, match="File not found"):
             read(source)
     (tmp_path / "x.ckpt").write_bytes(b"")
     with pytest.raises(vit.CheckpointError, match=r"ends in \.safetensors"):
@@ -284,7 +288,7 @@ def test_an_index_names_files_beside_it_and_no_others(file, read, tmp_path):
 
 @pytest.mark.parametrize("index", ["[]", "{}", '{"weight_map": []}', "{", "[" * 100_000, "\xff"])
 @pytest.mark.parametrize("read", READERS)
-def test_an_index_that_is_none_is_an_error(index, read, tmp_path):
+def test_an_index_that_is_not_an_index_is_an_error(index, read, tmp_path):
     (tmp_path / "model.safetensors.index.json").write_bytes(index.encode("latin-1"))
     with pytest.raises(vit.CheckpointError, match="index"):
         read(tmp_path)
@@ -324,7 +328,7 @@ def test_a_file_of_a_folder_may_be_named(tmp_path):
 
 
 @pytest.mark.parametrize("config", ["[]", "{", "[" * 100_000, "\xff"])
-def test_a_configuration_that_is_none_is_an_error(config, tmp_path):
+def test_a_configuration_that_is_not_an_object_is_an_error(config, tmp_path):
     save_file(state(), tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_bytes(config.encode("latin-1"))
     with pytest.raises(vit.CheckpointError, match=r"config\.json"):
@@ -362,3 +366,100 @@ for read in (vit.load_pretrained, vit.extract_pos_embedding):
     lines = done.stdout.splitlines()
     assert lines[:4] == 2 * ["torch.Size([2, 7])", "torch.Size([1, 17, 16])"], done.stderr
     assert len(lines) == 6 and all("pip install 'dnnl[pretrained]'" in line for line in lines[4:])
+
+
+# What files in the wild have been seen to hold.
+
+
+def test_of_averaged_weights_and_raw_ones_those_are_taken_that_timm_takes(tmp_path):
+    load = peer("timm.models").load_state_dict
+    raw, ema = state(), {name: value + 1 for name, value in state().items()}
+    for content in (
+        {"model": raw, "model_ema": ema},
+        {"state_dict": raw, "state_dict_ema": ema},
+        {"model_ema": ema},
+        {"state_dict_ema": ema, "epoch": 3},
+        {"model": ema, "state_dict": raw},
+        {"model": raw},
+    ):
+        torch.save(content, tmp_path / "x.pt")
+        want = load(str(tmp_path / "x.pt"))["pos_embed"]
+        for source in (content, tmp_path / "x.pt"):
+            assert torch.equal(vit.extract_pos_embedding(source).table, want)
+            model = vit.load_pretrained(source, num_heads=4)
+            assert torch.equal(model.backbone.embedding.pos_embed.pos_embed, want)
+
+
+@pytest.mark.parametrize("keys", [("net",), ("teacher", "student"), ("teacher",)])
+@pytest.mark.parametrize("read", READERS)
+def test_weights_under_other_keys_are_an_error_that_names_the_keys(keys, read):
+    with pytest.raises(vit.CheckpointError, match=".*".join(map(repr, keys))):
+        read(dict.fromkeys(keys, state()))
+
+
+@pytest.mark.parametrize("prefix", ["backbone.", "model.", "teacher.backbone.", "module.module."])
+def test_a_prefix_is_an_error_that_says_to_remove_it(prefix):
+    renamed = {prefix + name: value for name, value in state().items()}
+    with pytest.raises(vit.CheckpointError, match=r"[Rr]emove a prefix"):
+        vit.load_pretrained(renamed, num_heads=4)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        np.float64(1.0),
+        np.arange(3),
+        argparse.Namespace(lr=0.1),
+        collections.defaultdict(int),
+        datetime.datetime(2026, 1, 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("read", READERS)
+def test_bookkeeping_beside_the_weights_is_an_error_that_says_what_to_do(extra, read, tmp_path):
+    torch.save({"model": state(), "extra": extra}, tmp_path / "x.pt")
+    kind = type(extra).__module__.partition(".")[0]
+    with pytest.raises(vit.CheckpointError, match=rf"{kind}.*weights_only=False.*safe_globals"):
+        read(tmp_path / "x.pt")
+    loaded = torch.load(tmp_path / "x.pt", weights_only=False)
+    assert read(loaded)
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_few_bytes_that_ask_for_gigabytes_are_refused(read, tmp_path):
+    pickled = b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x7f\x85R."
+    torch.save(state(), tmp_path / "x.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "x.pt") as source,
+        zipfile.ZipFile(tmp_path / "y.pt", "w") as target,
+    ):
+        for entry in source.infolist():
+            data = pickled if entry.filename.endswith("data.pkl") else source.read(entry)
+            target.writestr(entry.filename, data)
+    with pytest.raises(vit.CheckpointError, match="bytearray"):
+        read(tmp_path / "y.pt")
+
+
+@pytest.mark.parametrize("source", ["x" * 5000, "a\0b.pt", "folder/" + "y" * 300 + ".npz"])
+@pytest.mark.parametrize("read", READERS)
+def test_a_path_that_no_file_can_have_is_not_found(source, read):
+    with pytest.raises(vit.CheckpointError, match="File not found"):
+        read(source)
+
+
+def test_an_error_of_our_own_is_not_disguised_as_one_of_the_file(monkeypatch):
+    def broken(*_args, **_kwargs):
+        raise AttributeError("a bug")
+
+    monkeypatch.setattr(vit.ViTEmbedding, "__init__", broken)
+    with pytest.raises(AttributeError, match="a bug"):
+        vit.load_pretrained(state(), num_heads=4)
+
+
+def test_float8_weights_with_layer_scale_load_or_are_an_error_of_the_checkpoint():
+    weights = {name: value.to(torch.float8_e4m3fn) for name, value in state().items()}
+    weights["blocks.0.ls1.gamma"] = weights["blocks.0.ls2.gamma"] = torch.ones(16)
+    try:
+        assert vit.load_pretrained(weights, num_heads=4)
+    except vit.CheckpointError:
+        pass

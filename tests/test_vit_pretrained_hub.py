@@ -169,9 +169,9 @@ EXTRACT, LOAD = vit.extract_pos_embedding, vit.load_pretrained
 @pytest.mark.parametrize(
     ("behaviour", "match"),
     [
-        ("no ranges", "no ranges"),
-        ("no content range", "no ranges"),
-        ("shifted", "no ranges"),
+        ("no ranges", "does not support HTTP range requests"),
+        ("no content range", "does not support HTTP range requests"),
+        ("shifted", "does not support HTTP range requests"),
         ("short", "bytes where"),
         ("long", "bytes where|cannot be read"),
         ("endless", "bytes where"),
@@ -295,7 +295,7 @@ def test_a_table_larger_than_any_is_not_fetched(hub):
         struct.pack("<Q", 20 << 20) + bytes(20 << 20),
     ],
 )
-def test_what_is_no_safetensors_file_is_an_error(content, hub):
+def test_a_file_that_is_not_safetensors_is_an_error(content, hub):
     (hub.repository / "model.safetensors").write_bytes(content)
     with pytest.raises(vit.CheckpointError, match=ID):
         vit.extract_pos_embedding(ID)
@@ -320,6 +320,107 @@ print(torch.equal(found.table, torch.load({str(tmp_path / "table.pt")!r})), foun
     )
     assert done.stdout.strip() == "True ((14, 14), 1)", done.stderr
     assert 0 < hub.sent < 700_000
+
+
+@pytest.mark.parametrize("grown", [0, 8])
+def test_a_file_that_changes_between_two_requests_is_an_error(grown, hub):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    hub.behaviour, hub.grown = "pushed", grown
+    with pytest.raises(vit.CheckpointError, match="changed while it was read"):
+        vit.extract_pos_embedding(ID)
+
+
+def test_an_error_page_without_end_is_left(hub):
+    hub.behaviour = "endless error"
+    with pytest.raises(vit.CheckpointError, match=ID):
+        vit.extract_pos_embedding(ID)
+    assert hub.sent < 20_000_000
+
+
+def test_a_server_that_sends_a_byte_at_a_time_is_given_up(hub, monkeypatch):
+    write_sparse(hub.repository / "model.safetensors", vit_b16())
+    hub.behaviour = "slow"
+    module = sys.modules["dnnl.models.vit.pretrained.hub"]
+    monkeypatch.setattr(module, "_SECONDS", 0.2)
+    monkeypatch.setattr(module, "_BYTES_PER_SECOND", 1e9)
+    with pytest.raises(vit.CheckpointError, match="too slow"):
+        vit.extract_pos_embedding(ID)
+
+
+@pytest.mark.parametrize("read", [EXTRACT, LOAD])
+def test_a_token_out_of_a_file_loses_its_newline_and_never_shows(read, hub):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    assert read(ID, token="hf_secret\n")
+    assert {told for _, _, _, told in hub.asked} == {"Bearer hf_secret"}
+    for token in ("hf_se\ncret", "hf_s\u00e9cret", " ", "hf se"):
+        with pytest.raises(vit.CheckpointError) as error:
+            read(ID, token=token)
+        assert "cret" not in str(error.value) and "token" in str(error.value)
+
+
+def repositories(hub):
+    """Fill the hub with a repository of every kind, and return how each is read."""
+    _, state = small_state()
+    config = json.dumps({"architecture": "vit_x", "model_args": {"num_heads": 1}})
+    names = {
+        "owner/plain": ["model.safetensors", "config.json"],
+        "owner/bare": ["model.safetensors"],
+        "owner/sharded": ["a.safetensors", "b.safetensors", "config.json"],
+        "owner/bin": ["pytorch_model.bin", "config.json"],
+        "owner/named": ["ema.safetensors", "config.json"],
+        "owner/named-bare": ["ema.safetensors"],
+    }
+    for repository, files in names.items():
+        folder = hub.folder / repository
+        folder.mkdir(parents=True)
+        for file in files:
+            if file == "config.json":
+                (folder / file).write_text(config)
+            elif file.endswith(".bin"):
+                torch.save(state, folder / file)
+            elif file[0] in "ab":
+                half = dict(sorted(state.items())[file[0] == "b" :: 2])
+                save_file(half, folder / file)
+                index = folder / "model.safetensors.index.json"
+                known = json.loads(index.read_text())["weight_map"] if index.exists() else {}
+                index.write_text(json.dumps({"weight_map": known | dict.fromkeys(half, file)}))
+            else:
+                save_file(state, folder / file)
+    named = {"filename": "ema.safetensors"}
+    return state, {name: named if "named" in name else {} for name in names}
+
+
+@pytest.mark.parametrize("away", ["offline mode", "no connection"])
+@pytest.mark.parametrize("marks", [False, True], ids=["without marks", "with .no_exist"])
+def test_offline_everything_is_read_that_is_in_the_cache(away, marks, hub, monkeypatch):
+    state, sources = repositories(hub)
+    hub.commit_on_errors = marks
+    online = {name: vit.load_pretrained(name, **how) for name, how in sources.items()}
+    monkeypatch.setattr("time.sleep", lambda _: None)  # before the library tries again
+    constants = pytest.importorskip("huggingface_hub.constants")
+    if away == "offline mode":
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    else:
+        template = "http://127.0.0.1:9/{repo_id}/resolve/{revision}/{filename}"
+        monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    asked = len(hub.asked)
+    for name, how in sources.items():
+        for key, value in vit.load_pretrained(name, **how).state_dict().items():
+            assert torch.equal(value, online[name].state_dict()[key])
+        assert torch.equal(vit.extract_pos_embedding(name, **how).table, state["pos_embed"])
+    for read in (EXTRACT, LOAD):
+        with pytest.raises(vit.CheckpointError, match="owner/never"):
+            read("owner/never")
+    assert len(hub.asked) == asked
+
+
+def test_a_table_in_the_cache_is_not_asked_for(hub):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    model, asked = vit.load_pretrained(ID), len(hub.asked)
+    table = vit.extract_pos_embedding("hf-hub:" + ID).table
+    assert torch.equal(table, model.backbone.embedding.pos_embed.pos_embed)
+    assert len(hub.asked) == asked
 
 
 # What the README and 11.3.7 do with a network: here with a server instead of the hub

@@ -162,7 +162,7 @@ def test_the_tables_of_facebook_openai_torchvision_and_jax(tmp_path):
         check(vit.extract_pos_embedding(tmp_path / "x.npz"), torch.from_numpy(table), prefix)
 
 
-def test_relative_positions_are_said_to_be_none(tmp_path):
+def test_relative_positions_are_named_as_such(tmp_path):
     model = transformers_model("BeitModel", use_relative_position_bias=True)
     model.save_pretrained(tmp_path)
     for source in (model.state_dict(), tmp_path):
@@ -184,7 +184,7 @@ def test_relative_positions_are_said_to_be_none(tmp_path):
         {"text.pos_embed": torch.zeros(1, 17, 16), "text.patch_embed.proj.weight": torch.zeros(1)},
     ],
 )
-def test_a_table_that_is_none_or_not_alone_is_an_error(change):
+def test_a_table_that_is_malformed_or_not_alone_is_an_error(change):
     with pytest.raises(vit.CheckpointError):
         vit.extract_pos_embedding({**timm_model().state_dict(), **change})
 

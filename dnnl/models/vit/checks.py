@@ -110,10 +110,9 @@ def check_image_size(
 ) -> None:
     """Raise unless images have ``image_size``, or with ``any_size`` one that the patch divides."""
     size = (x.shape[2], x.shape[3])
-    if size == image_size:
-        return
-    grid_shape(size, patch_size)
-    if not any_size:
+    if any_size or size != image_size:
+        grid_shape(size, patch_size)
+    if not any_size and size != image_size:
         raise ShapeError(
             f"Expected images of size {format_size(image_size)}, but got {format_size(size)} "
             "(height × width): the table of positions belongs to one grid."

@@ -536,7 +536,8 @@ def _run(model: nn.Module, x: Tensor) -> tuple[list[Any], list[Tensor]]:
     if isinstance(model, ViTForImageClassification):
         model = model.backbone
     if isinstance(model, ViTModel):
-        model, x = model.encoder, model.sequence(x)
+        x = model.sequence(x)
+        model = model.encoder
     if not isinstance(model, ViTEncoder):
         raise TypeError(
             "Expected a ViTForImageClassification, ViTModel or ViTEncoder, "

@@ -116,7 +116,8 @@ def interpolate_pos_embedding(
         raise ValueError(f"Expected a mode out of {', '.join(_MODES)}, but got {mode!r}.")
     if mode not in _SMOOTH and (antialias or align_corners):
         raise ValueError(f"antialias and align_corners apply to {_SMOOTH} only, not to {mode!r}.")
-    if old == new:
+    any_size = any(isinstance(n, torch.SymInt) for n in new)  # torch.export leaves it open
+    if not any_size and old == new:
         return pos_embed.clone()
 
     head, patches = pos_embed[:, :prefix], pos_embed[:, prefix:]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from dnnl.models.vit.checks import ShapeError, Size, as_int, as_pair, grid_shape
@@ -316,9 +315,10 @@ def _convert(
         for name, target in model.state_dict().items():
             ours = outer + name
             value = fresh[ours] if ours in fresh else parameters.read(ours, target)
-            if ours == TABLE:  # tokens without a row get one of zeros: the same sum
-                value = as_table(value, table_name)
-                value = F.pad(value, (0, 0, vit_config.prefix - rows_of_prefix, 0))
+            if ours == TABLE:
+                value = _with_rows_for(
+                    vit_config.prefix, as_table(value, table_name), rows_of_prefix
+                )
                 value = interpolate_pos_embedding(
                     value,
                     old_grid,
@@ -337,6 +337,12 @@ def _convert(
     model.preprocess = settings.preprocess(as_pair(vit_config.image_size, "image_size"))
     model.labels = settings.labels(vit_config.num_classes)
     return model.eval()
+
+
+def _with_rows_for(prefix: int, table: Tensor, rows_of_prefix: int) -> Tensor:
+    """Give tokens that have no row in a table one of zeros, behind those that have one."""
+    zeros = table.new_zeros(1, prefix - rows_of_prefix, table.shape[2])
+    return torch.cat([table[:, :rows_of_prefix], zeros, table[:, rows_of_prefix:]], dim=1)
 
 
 def _fresh_head(parameters: "_Parameters", config: ViTConfig) -> dict[str, Tensor]:

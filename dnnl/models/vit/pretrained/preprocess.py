@@ -126,7 +126,10 @@ def _resize(x: Tensor, size: tuple[int, int], interpolation: str) -> Tensor:
         return x
     if interpolation == "nearest":
         return resample(x, size, "nearest")
-    return resample(x, size, interpolation, antialias=True).clamp(0, 1)  # bicubic overshoots
+    # Columns first, then rows, and cut off where bicubic overshoots, as 8-bit images do.
+    for step in ((x.shape[-2], size[1]), size):
+        x = resample(x, step, interpolation, antialias=True).clamp(0, 1)
+    return x
 
 
 def _crop_middle(x: Tensor, size: tuple[int, int], floor: bool) -> Tensor:

@@ -1,0 +1,263 @@
+"""DINOv2, MAE, CLIP and SigLIP load with the features of their own library, or are refused."""
+
+import pytest
+import torch
+from checkpoints import shaken, timm_model, transformers_model
+from peers import peer
+
+import dnnl.models.vit as vit
+
+SMALL = {
+    "patch_size": 4,
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+}
+
+
+def tower(name, size=16, **options):
+    """Return a randomly initialised vision model of transformers."""
+    transformers = peer("transformers")
+    config = {
+        "Dinov2Model": "Dinov2Config",
+        "Dinov2WithRegistersModel": "Dinov2WithRegistersConfig",
+    }
+    config |= {"ViTMAEModel": "ViTMAEConfig", "CLIPVisionModel": "CLIPVisionConfig"}
+    config |= {"SiglipVisionModel": "SiglipVisionConfig"}
+    settings = getattr(transformers, config[name])(image_size=size, **SMALL, **options)
+    return shaken(getattr(transformers, name)(settings))
+
+
+def same(got, want, atol=2e-5):
+    assert want.std() > 0.1  # there is something to compare
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=atol)
+
+
+@pytest.mark.parametrize("saved", [False, True], ids=["in memory", "saved"])
+@pytest.mark.parametrize("size", [(16, 16), (24, 24), (12, 32)])
+@pytest.mark.parametrize("name", ["Dinov2Model", "Dinov2WithRegistersModel"])
+def test_dinov2_gives_its_features_at_any_size(name, size, saved, tmp_path):
+    theirs, x = tower(name), torch.randn(2, 3, *size)
+    if saved:  # other names on disk than in memory
+        theirs.save_pretrained(tmp_path)
+        ours = vit.load_pretrained(tmp_path)
+    else:
+        ours = vit.load_pretrained(theirs.state_dict(), num_heads=4)
+    assert isinstance(ours, vit.ViTModel) and ours.config.dynamic_image_size
+    same(ours(x), theirs(x).last_hidden_state)
+
+
+def test_facebooks_dinov2_is_told_from_timms_and_gives_its_features():
+    theirs = timm_model(init_values=0.1, num_classes=0, reg_tokens=2, no_embed_class=False)
+    state = dict(theirs.state_dict())
+    state["register_tokens"] = state.pop("reg_token")  # Facebook's name, and a row for the class
+    registers = state["pos_embed"][:, 1:3].clone()
+    state["pos_embed"] = torch.cat([state["pos_embed"][:, :1], state["pos_embed"][:, 3:]], dim=1)
+    state["register_tokens"] = state["register_tokens"] + registers  # so that the sum is the same
+    state["mask_token"] = torch.randn(1, 16)
+    ours = vit.load_pretrained(state, num_heads=4)
+    assert ours.config.resize == "dinov2-registers" and ours.config.dynamic_image_size
+    x = torch.randn(2, 3, 16, 16)
+    same(ours(x), theirs.forward_features(x))
+    del state["register_tokens"]
+    assert vit.load_pretrained(state, num_heads=4).config.resize == "dinov2"
+    assert not vit.load_pretrained(theirs.state_dict(), num_heads=4).config.dynamic_image_size
+
+
+def test_the_head_of_dinov2_is_refused_by_name_and_left_out_on_request():
+    transformers = peer("transformers")
+    config = transformers.Dinov2Config(image_size=16, **SMALL)
+    theirs = shaken(transformers.Dinov2ForImageClassification(config))
+    with pytest.raises(
+        vit.CheckpointError, match="class token and the mean of the patches.*num_cl"
+    ):
+        vit.load_pretrained(theirs.state_dict(), num_heads=4)
+    x = torch.randn(2, 3, 16, 16)
+    ours = vit.load_pretrained(theirs.state_dict(), num_heads=4, num_classes=0)
+    same(ours(x), theirs.dinov2(x).last_hidden_state)
+    assert vit.load_pretrained(theirs.state_dict(), num_heads=4, num_classes=5)(x).shape == (2, 5)
+
+
+@pytest.mark.parametrize("pretraining", [False, True])
+def test_the_encoder_of_mae_gives_its_features(pretraining, tmp_path):
+    transformers = peer("transformers")
+    decoder = {"decoder_hidden_size": 16, "decoder_num_hidden_layers": 1}
+    decoder |= {"decoder_num_attention_heads": 2, "decoder_intermediate_size": 16}
+    config = transformers.ViTMAEConfig(image_size=16, mask_ratio=0.0, **SMALL, **decoder)
+    kind = transformers.ViTMAEForPreTraining if pretraining else transformers.ViTMAEModel
+    theirs = shaken(kind(config))
+    theirs.save_pretrained(tmp_path)
+    ours, x = vit.load_pretrained(tmp_path), torch.randn(2, 3, 16, 16)
+    assert isinstance(ours, vit.ViTModel)
+    in_order = torch.arange(16.0).expand(2, -1)  # MAE shuffles its patches by this noise
+    encoder = theirs.vit if pretraining else theirs
+    same(ours(x), encoder(x, noise=in_order).last_hidden_state)
+
+
+def test_the_original_mae_keeps_its_decoder_to_itself():
+    theirs = timm_model(num_classes=0)
+    extra = {"mask_token": torch.randn(1, 1, 8), "decoder_blocks.0.norm1.weight": torch.ones(8)}
+    ours = vit.load_pretrained({"model": {**theirs.state_dict(), **extra}}, num_heads=4)
+    x = torch.randn(2, 3, 16, 16)
+    same(ours(x), theirs.forward_features(x))
+    assert ours.config.resize == "timm" and not ours.config.dynamic_image_size
+
+
+@pytest.mark.parametrize("act", ["quick_gelu", "gelu"])
+@pytest.mark.parametrize("size", [(16, 16), (24, 12)])
+def test_the_vision_tower_of_clip_gives_its_features(size, act, tmp_path):
+    theirs, x = tower("CLIPVisionModel", hidden_act=act), torch.randn(2, 3, *size)
+    theirs.save_pretrained(tmp_path)
+    ours = vit.load_pretrained(tmp_path, image_size=size)
+    out = theirs(x, interpolate_pos_encoding=True)
+    same(ours(x)[:, 0], out.pooler_output)
+    norm = theirs.vision_model.post_layernorm if hasattr(theirs, "vision_model") else None
+    if norm is not None:
+        same(ours(x), norm(out.last_hidden_state))
+    if act == "quick_gelu":  # the rule where nothing says it
+        same(vit.load_pretrained(theirs.state_dict(), num_heads=4, image_size=size)(x), ours(x))
+
+
+def test_a_whole_clip_gives_the_features_of_its_vision_tower(tmp_path):
+    transformers = peer("transformers")
+    text = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 4}
+    text |= {"intermediate_size": 32, "vocab_size": 64, "bos_token_id": 1, "eos_token_id": 2}
+    vision = {"image_size": 16, **SMALL}
+    theirs = shaken(
+        transformers.CLIPModel(transformers.CLIPConfig(text_config=text, vision_config=vision))
+    )
+    theirs.save_pretrained(tmp_path)
+    x = torch.randn(2, 3, 16, 16)
+    want = theirs.vision_model(x).pooler_output
+    same(vit.load_pretrained(tmp_path)(x)[:, 0], want)
+    same(vit.load_pretrained(openai_names(theirs), num_heads=4)(x)[:, 0], want)
+    assert vit.load_pretrained(tmp_path, num_classes=5)(x).shape == (2, 5)
+
+
+def openai_names(model):
+    """Return the vision tower of transformers' CLIP under the names of OpenAI's, and some text."""
+    ours = {"embeddings.class_embedding": "class_embedding"}
+    ours["embeddings.patch_embedding.weight"] = "conv1.weight"
+    ours["embeddings.position_embedding.weight"] = "positional_embedding"
+    for kind in ("weight", "bias"):
+        ours[f"pre_layrnorm.{kind}"] = f"ln_pre.{kind}"
+        ours[f"post_layernorm.{kind}"] = f"ln_post.{kind}"
+    state = {
+        key.removeprefix("vision_model."): value
+        for key, value in model.state_dict().items()
+        if key.startswith("vision_model.")
+    }
+    renamed = {f"visual.{new}": state[old] for old, new in ours.items()}
+    for i in range(SMALL["num_hidden_layers"]):
+        old, new = f"encoder.layers.{i}.", f"visual.transformer.resblocks.{i}."
+        for kind in ("weight", "bias"):
+            parts = [state[f"{old}self_attn.{part}_proj.{kind}"] for part in "qkv"]
+            renamed[f"{new}attn.in_proj_{kind}"] = torch.cat(parts)
+            renamed[f"{new}attn.out_proj.{kind}"] = state[f"{old}self_attn.out_proj.{kind}"]
+            for n in (1, 2):
+                renamed[f"{new}ln_{n}.{kind}"] = state[f"{old}layer_norm{n}.{kind}"]
+            renamed[f"{new}mlp.c_fc.{kind}"] = state[f"{old}mlp.fc1.{kind}"]
+            renamed[f"{new}mlp.c_proj.{kind}"] = state[f"{old}mlp.fc2.{kind}"]
+    text = {
+        "positional_embedding": torch.randn(77, 16),
+        "token_embedding.weight": torch.ones(9, 16),
+    }
+    return {**renamed, **text, "visual.proj": torch.randn(16, 8), "logit_scale": torch.ones(())}
+
+
+def test_a_torchscript_archive_is_named_and_its_state_dict_is_read(tmp_path):
+    model = vit.ViTForImageClassification(16, 4, 3, 7, 16, 4, 1, 32).eval()
+    with pytest.warns():  # torch deprecates the tracer
+        torch.jit.trace(model, (torch.randn(1, 3, 16, 16),)).save(tmp_path / "clip.pt")
+    for read in (vit.load_pretrained, vit.extract_pos_embedding):
+        with pytest.raises(vit.CheckpointError, match=r"TorchScript archive.*torch\.jit\.load"):
+            read(tmp_path / "clip.pt")
+
+
+@pytest.mark.parametrize("act", ["quick_gelu", "gelu"])
+def test_a_clip_of_timm_gives_its_features(act):
+    from functools import partial
+
+    norm = partial(torch.nn.LayerNorm, eps=1e-5)
+    theirs = timm_model(pre_norm=True, norm_layer=norm, act_layer=act, num_classes=0)
+    assert "patch_embed.proj.bias" not in theirs.state_dict()
+    name = f"vit_base_patch16_clip_{'quickgelu_' if act == 'quick_gelu' else ''}224"
+    ours = vit.load_pretrained(theirs.state_dict(), num_heads=4, config={"architecture": name})
+    x = torch.randn(2, 3, 16, 16)
+    same(ours(x), theirs.forward_features(x))
+
+
+def test_siglip_gives_its_features_and_its_logits_but_not_its_pooler(tmp_path):
+    theirs, x = tower("SiglipVisionModel"), torch.randn(2, 3, 16, 16)
+    theirs.save_pretrained(tmp_path)
+    with pytest.raises(vit.CheckpointError, match="attention pooling.*num_classes=0"):
+        vit.load_pretrained(tmp_path)
+    ours = vit.load_pretrained(tmp_path, num_classes=0)
+    same(ours(x), theirs(x).last_hidden_state)
+    transformers = peer("transformers")
+    config = transformers.SiglipConfig(vision_config={"image_size": 16, **SMALL}, num_labels=7)
+    theirs = shaken(transformers.SiglipForImageClassification(config))
+    theirs.save_pretrained(tmp_path / "classifier")
+    same(vit.load_pretrained(tmp_path / "classifier")(x), theirs(x).logits)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"blocks.0.mlp.w12.weight": (64, 16)}, "a SwiGLU MLP"),
+        ({"blocks.0.attn.q_norm.weight": (4,)}, "normalised queries and keys"),
+        ({"blocks.0.attn.rel_pos_h": (7, 4)}, "relative positions"),
+        ({"rope.freqs": (4,)}, "rotary positions"),
+        ({"attn_pool.latent": (1, 1, 16)}, "attention pooling"),
+    ],
+)
+def test_what_is_refused_is_said_by_the_name_of_its_part(change, part):
+    state = timm_model(num_classes=0).state_dict()
+    state |= {name: torch.zeros(shape) for name, shape in change.items()}
+    with pytest.raises(vit.CheckpointError, match=part):
+        vit.load_pretrained(state, num_heads=4)
+
+
+@pytest.mark.parametrize("kind", ["audio-spectrogram-transformer", "yolos", "vivit"])
+def test_a_model_type_of_another_function_is_refused(kind):
+    state = transformers_model().state_dict()
+    with pytest.raises(vit.CheckpointError, match=f"model_type '{kind}' is not supported"):
+        vit.load_pretrained(state, num_heads=4, config={"model_type": kind})
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"pool_include_prefix": True},
+        {"model_args": {"pool_include_prefix": True}},
+        {"model_args": {"block_fn": "parallel"}},
+        {"model_args": {"mlp_layer": "swiglu"}},
+    ],
+)
+def test_an_argument_of_timm_that_changes_the_function_is_refused(config):
+    state = timm_model(global_pool="avg").state_dict()
+    with pytest.raises(vit.CheckpointError, match="is not supported"):
+        vit.load_pretrained(state, num_heads=4, config={"architecture": "vit_x", **config})
+
+
+@pytest.mark.parametrize("library", ["timm", "transformers", "torchvision"])
+def test_crops_of_other_sizes_are_read_as_by_the_library_itself(library):
+    from checkpoints import timm_at, torchvision_at, torchvision_model
+
+    sizes = [(16, 16), (8, 8), (24, 24)]
+    if library == "timm":
+        native = timm_model()
+        theirs = {size: timm_at(size, native.state_dict()) for size in sizes}
+        sizes.append((8, 24))
+        theirs[8, 24] = timm_at((8, 24), native.state_dict())
+    elif library == "torchvision":
+        native = torchvision_model()
+        theirs = {size: torchvision_at(size[0], native.state_dict()) for size in sizes}
+    else:
+        native = transformers_model()
+        theirs = {s: lambda x: native(x, interpolate_pos_encoding=True).logits for s in sizes}
+    ours = vit.load_pretrained(native.state_dict(), num_heads=4, dynamic_image_size=True)
+    for size in sizes:
+        x = torch.randn(2, 3, *size)
+        same(ours(x), theirs[size](x), atol=1e-4)
