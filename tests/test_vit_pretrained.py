@@ -401,6 +401,9 @@ def test_a_representation_layer_is_refused_unless_the_head_is_left_out(tmp_path)
     np.savez(tmp_path / "x.npz", **jax_arrays(), **extra)
     with pytest.raises(vit.CheckpointError, match="pre_logits"):
         vit.load_pretrained(tmp_path / "x.npz")
+    with pytest.raises(vit.CheckpointError, match="pre_logits"):  # its own head reads that layer
+        vit.load_pretrained(tmp_path / "x.npz", num_classes=CLASSES)
+    assert vit.load_pretrained(tmp_path / "x.npz", num_classes=3).head.head.out_features == 3
     assert type(vit.load_pretrained(tmp_path / "x.npz", num_classes=0)) is vit.ViTModel
 
 

@@ -427,25 +427,36 @@ def test_a_table_in_the_cache_is_not_asked_for(hub):
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
-def test_the_lines_of_the_readme_do_what_they_say(name, hub):
+def test_the_lines_of_the_readme_do_what_they_say(name, hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     transformers = peer("transformers")
     config = transformers.ViTConfig(
-        hidden_size=64, num_hidden_layers=1, num_attention_heads=1, intermediate_size=96
+        hidden_size=64,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=96,
+        id2label={0: "cat", 1: "cup"},
     )
     model = transformers.ViTForImageClassification(config).eval()
     for repository in ("google/vit-base-patch16-224", "google/vit-base-patch16-224-in21k"):
         model.save_pretrained(hub.folder / repository)
+        transformers.ViTImageProcessor().save_pretrained(hub.folder / repository)
     text = (PROJECT / name).read_text(encoding="utf-8")
-    (block,) = [b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "google/" in b]
-    names = {"vit": vit}
-    exec(block, names)
-    theirs = model.vit.embeddings.position_embeddings.detach()
-    assert torch.equal(names["table"], theirs)
-    assert names["larger"].shape == (1, 577, 64)
-    image = torch.rand(1, 3, 384, 384)
+    names = {}
+    for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(block, names)
+    assert names["z"].shape == (2, 197, 768) and names["maps"][11].shape == (2, 12, 197, 197)
+    image, small = torch.rand(1, 3, 384, 384), torch.rand(1, 3, 224, 224)
     with torch.no_grad():
         want = model(image, interpolate_pos_encoding=True).logits
-        torch.testing.assert_close(names["model"].eval()(image), want, rtol=0, atol=1e-4)
+        torch.testing.assert_close(names["larger"](image), want, rtol=0, atol=1e-4)
+        want = model(small).logits
+        for kept in (names["model"], names["fast"], vit.load_pretrained("my-vit")):
+            torch.testing.assert_close(kept(small), want, rtol=0, atol=1e-4)
+    assert names["model"].labels == ("cat", "cup") and names["logits"].shape == (1, 2)
+    theirs = model.vit.embeddings.position_embeddings.detach()
+    want = vit.interpolate_pos_embedding(theirs, 14, 24)
+    assert torch.equal(names["table"], want) and names["table"].shape == (1, 577, 64)
 
 
 def test_the_cell_of_the_page_draws_a_real_table(hub):
