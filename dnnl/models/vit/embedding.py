@@ -253,7 +253,7 @@ class ViTEmbedding(Module):
         """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
         patches = self.patch_embed(x)  # (B, N, D)
         tokens = self.add_cls_token(patches)  # (B, num_prefix_tokens + N, D)
-        if self.patch_embed.dynamic_image_size:
+        if self.dynamic_image_size:
             grid_size = self.patch_embed.grid_of(x)
             tokens = self.pos_embed(tokens, self.patch_embed.grid_size, grid_size)
         else:
@@ -263,7 +263,7 @@ class ViTEmbedding(Module):
     @property
     def dynamic_image_size(self) -> bool:
         """Whether images of every size that the patch divides are accepted."""
-        return self.patch_embed.dynamic_image_size
+        return getattr(self.patch_embed, "dynamic_image_size", False)  # False for another stem
 
     @dynamic_image_size.setter
     def dynamic_image_size(self, value: bool) -> None:
