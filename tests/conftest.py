@@ -32,7 +32,7 @@ def site() -> Path:
     built = ROOT / "_build" / "html"
     pages = [page for page in built.rglob("*.html") if page.name != "index.html"]
     if not pages:
-        pytest.fail("there is no built book: run `make book` first")
+        pytest.fail("the book is not built: run `make book` first")
     sources = [
         path
         for pattern in ("_*.yml", "_ext/**/*", "_static/*", "chapters/terms.json", "chapters/*/*")

@@ -55,7 +55,7 @@ class Unit:
                 self.text += token.content
                 self.files += FILE.findall(token.content)
             elif token.type == "code_inline":
-                self.text += "`"  # something stands here, which is no prose
+                self.text += "`"  # a placeholder for what is not prose
                 self.files += FILE.findall(token.content)
             elif token.type == "link_open":
                 self.links.append(str(token.attrs["href"]))

@@ -183,7 +183,7 @@ def test_settings_that_cannot_be_meant_are_refused(options, match):
         {"size": {"height": "x", "width": 8}},
     ],
 )
-def test_a_preparation_that_is_not_supported_is_said_and_the_model_loads(file, tmp_path):
+def test_a_preparation_that_is_not_supported_warns_and_the_model_loads(file, tmp_path):
     transformers_model().save_pretrained(tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(json.dumps(file))
     with pytest.warns(UserWarning, match=r"model\.preprocess is None"):

@@ -68,7 +68,7 @@ def test_a_model_of_timm_gives_its_logits(options, size):
     assert_same(ours, theirs, *size, channels=options.get("in_chans", 3))
 
 
-def test_what_timm_pools_is_said_where_no_name_says_it():
+def test_the_pool_of_timm_can_be_given_as_a_keyword():
     for theirs, ours in {"max": "max", "avg": "mean"}.items():
         model = timm_model(global_pool=theirs, fc_norm=False)
         assert_same(vit.load_pretrained(model.state_dict(), num_heads=4, pool=ours), model, 16, 16)
@@ -187,7 +187,7 @@ def test_an_npz_of_jax_gives_the_logits_that_timm_reads_from_it(arrays, options,
     assert_same(ours, theirs, *size)
 
 
-def test_the_gelu_of_flax_is_said(tmp_path):
+def test_the_gelu_of_flax_can_be_given_as_a_keyword(tmp_path):
     np.savez(tmp_path / "x.npz", **jax_arrays())
     theirs = timm_from_npz(tmp_path / "x.npz", act_layer="gelu_tanh")
     ours = vit.load_pretrained(tmp_path / "x.npz", activation="gelu_tanh")
@@ -439,7 +439,7 @@ def test_a_name_too_few_or_too_many_or_a_wrong_shape_is_an_error(library, tmp_pa
             vit.load_pretrained({**state, name: torch.zeros(16)}, num_heads=4)
 
 
-def test_unknown_names_may_be_left_out_with_a_warning_but_none_may_lack():
+def test_unknown_names_can_be_skipped_with_a_warning_but_missing_ones_cannot():
     theirs = timm_model()
     state = {**theirs.state_dict(), "extra.weight": torch.zeros(16)}
     with pytest.warns(UserWarning, match=r"extra\.weight"):
@@ -453,7 +453,7 @@ def test_unknown_names_may_be_left_out_with_a_warning_but_none_may_lack():
         vit.load_pretrained(state, num_heads=4, strict=False)
 
 
-def test_a_layer_may_not_lack_in_the_middle():
+def test_a_missing_layer_in_the_middle_is_an_error():
     state = {k: v for k, v in timm_model().state_dict().items() if not k.startswith("blocks.1.")}
     with pytest.raises(vit.CheckpointError, match="layer"):
         vit.load_pretrained(state, num_heads=4)

@@ -123,7 +123,7 @@ def test_no_code_in_a_file_is_run(kind, read, tmp_path):
 
 
 @pytest.mark.parametrize("read", READERS)
-def test_what_is_no_tensor_is_an_error(read, tmp_path):
+def test_a_value_that_is_not_a_tensor_is_an_error(read, tmp_path):
     path = tmp_path / "x.pt"
     sparse = torch.eye(16).to_sparse()
     repeated = torch.zeros(1).expand(10**12)  # four bytes that would fill four terabytes
@@ -192,7 +192,7 @@ def npy(shape, dtype="<f4", data=b"", order=False):
     ],
 )
 @pytest.mark.parametrize("read", READERS)
-def test_an_array_that_is_not_what_it_says_is_an_error(member, read, tmp_path):
+def test_an_array_that_contradicts_its_header_is_an_error(member, read, tmp_path):
     table, arrays = "Transformer/posembed_input/pos_embedding", jax_arrays()
     del arrays[table]
     np.savez(tmp_path / "x.npz", **arrays)

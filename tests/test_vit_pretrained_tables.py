@@ -109,7 +109,7 @@ def test_the_tables_of_timm_also_inside_of_other_models(options, prefix, inside)
 
 
 @pytest.mark.parametrize(("options", "prefix"), TIMM.values(), ids=TIMM)
-def test_a_grid_that_is_no_square_is_said(options, prefix):
+def test_a_grid_that_is_not_square_must_be_given(options, prefix):
     state = timm_model((8, 24), **options).state_dict()
     with pytest.raises(vit.CheckpointError, match="grid_size"):
         vit.extract_pos_embedding(state)

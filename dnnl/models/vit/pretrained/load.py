@@ -128,7 +128,7 @@ def load_pretrained(
 ) -> ViTForImageClassification | ViTModel:
     """Return a pretrained Vision Transformer that gives its own library's numbers.
 
-    The layout is told by the names: timm and all that took its names (ViT, DeiT with and without
+    The layout is recognised by the names: timm and all that took its names (ViT, DeiT with and without
     distillation, MAE, Facebook's DINOv2, ``no_embed_class``, ``fc_norm``, registers), transformers
     (ViT, DeiT, MAE, DINOv2 with and without registers; the vision towers of CLIP and SigLIP),
     OpenAI's CLIP, torchvision, and JAX's npz files; and what ``save_pretrained`` of this package
