@@ -13,7 +13,7 @@ _AVAILABLE: dict[str, Callable[[], bool]] = {
 }
 
 
-def device(name: str | None = None) -> torch.device:
+def device(name: str | torch.device | None = None) -> torch.device:
     """Return the device to compute on.
 
     On a GPU this also asks cuDNN for full float32 convolutions in place of TF32, whose 10-bit
@@ -21,29 +21,31 @@ def device(name: str | None = None) -> torch.device:
 
     Args:
         name: ``"cpu"``, ``"cuda"``, ``"mps"``, ``"xpu"`` or ``"auto"`` (the first accelerator that
-            is present, else the CPU). By default the environment variable ``DNNL_DEVICE``, or
-            ``"auto"`` where it is unset or empty.
+            is present, else the CPU); or a ``torch.device``, which may have an index. By default
+            the environment variable ``DNNL_DEVICE``, or ``"auto"`` where it is unset or empty.
 
     Returns:
         torch.device: a device on which a tensor can be made now.
 
     Raises:
-        ValueError: if the name is none of the five.
+        ValueError: for another name or kind of device.
         RuntimeError: if that device is absent from this machine or from this build of torch.
     """
     asked = name if name is not None else os.environ.get("DNNL_DEVICE") or "auto"
     source = "" if name is not None else " (from the environment variable DNNL_DEVICE)"
-    kind = asked.strip().lower()
+    kind = asked.type if isinstance(asked, torch.device) else str(asked).strip().lower()
     if kind == "auto":
         kind = next((k for k in ("cuda", "mps", "xpu") if _AVAILABLE[k]()), "cpu")
     if kind not in _AVAILABLE:
         choices = ", ".join([*_AVAILABLE, "auto"])
-        raise ValueError(f"Expected one of {choices} as a device, but got {asked!r}{source}.")
-    if not _AVAILABLE[kind]():
+        raise ValueError(f"Expected one of {choices} as a device, but got {str(asked)!r}{source}.")
+    chosen = asked if isinstance(asked, torch.device) else torch.device(kind)
+    count = getattr(torch, kind).device_count()
+    if not _AVAILABLE[kind]() or (chosen.index is not None and 0 < count <= chosen.index):
         raise RuntimeError(
-            f"The device {kind!r}{source} is absent here: torch {torch.__version__} sees no such "
-            "hardware. Choose 'cpu' or 'auto'."
+            f"The device {str(chosen)!r}{source} is absent here: torch {torch.__version__} sees no "
+            "such hardware. Choose 'cpu' or 'auto'."
         )
     if kind == "cuda":
         torch.backends.cudnn.allow_tf32 = False
-    return torch.device(kind)
+    return chosen

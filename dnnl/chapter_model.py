@@ -1,26 +1,24 @@
 """The chapter's own model: a small ViT that fills in hidden patches and names the photograph."""
 
-import json
-import os
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from dnnl import data
+from dnnl._safetensors import check_finite, read_safetensors, write_safetensors
 from dnnl.models import vit
-from dnnl.models.vit.checks import Size, check_dims
+from dnnl.models.vit.checks import Size, as_int, check_dims
 from dnnl.models.vit.embedding import token_parameter
 from dnnl.models.vit.module import Module
 
 FORMAT = "dnnl-chapter-model/1"
 ASSET = Path(__file__).parent / "assets" / "chapter.safetensors"
 """The shipped weights; their card is the README.md beside them."""
+
+_SETTINGS = ("image_size", "patch_size", "embed_dim", "num_heads", "num_layers", "hidden_dim")
 
 
 class ChapterModel(Module):
@@ -56,14 +54,6 @@ class ChapterModel(Module):
         super().__init__()
         self.photographs = tuple(photographs)
         self.about: dict[str, Any] = {}
-        self.config = {
-            "image_size": image_size,
-            "patch_size": patch_size,
-            "embed_dim": embed_dim,
-            "num_heads": num_heads,
-            "num_layers": num_layers,
-            "hidden_dim": hidden_dim,
-        }
         self.vit = vit.ViTForImageClassification(
             image_size,
             patch_size,
@@ -78,6 +68,11 @@ class ChapterModel(Module):
         self.mask_token = token_parameter(1, embed_dim)
         ph, pw = self.embedding.patch_embed.patch_size
         self.decoder = nn.Linear(embed_dim, ph * pw * 3)
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The arguments, besides the photographs, that build the model again."""
+        return {name: getattr(self.vit.config, name) for name in _SETTINGS}
 
     @property
     def embedding(self) -> vit.ViTEmbedding:
@@ -165,11 +160,17 @@ class ChapterModel(Module):
         """Write the weights, in float16, and what is needed to build the model again.
 
         Args:
-            path: the file; it is replaced whole, or stays as it was.
+            path: the file; it is replaced as a whole, or stays as it was.
             about: further facts to keep beside the weights, such as the recipe and the results.
+
+        Raises:
+            ValueError: if a weight is not finite or too large for float16 (65504), or ``about``
+                is not valid JSON.
+            OSError: if the file cannot be written.
         """
-        about = {"config": self.config, "photographs": self.photographs, **about}
+        about = {**about, "config": self.config, "photographs": self.photographs}
         weights = {name: t.detach().half() for name, t in self.state_dict().items()}
+        check_finite(weights, f"Cannot save {path} in float16, whose largest number is 65504")
         write_safetensors(Path(path), weights, FORMAT, about)
 
     @classmethod
@@ -179,65 +180,28 @@ class ChapterModel(Module):
         The facts that were kept beside the weights are in the attribute ``about``.
 
         Raises:
-            FileNotFoundError: if there is no such file.
+            FileNotFoundError: if the file does not exist.
             ValueError: if the file is damaged or holds something else.
         """
         weights, about = read_safetensors(Path(path), FORMAT)
+        if not all(t.is_floating_point() for t in weights.values()):
+            raise ValueError(f"The weights in {path} are not floating-point numbers.")
+        weights = {name: t.float() for name, t in weights.items()}
+        check_finite(weights, f"The file {path} is damaged")
         try:
-            with torch.random.fork_rng(devices=[]):  # the first weights are thrown away
-                model = cls(about["photographs"], **about["config"])
-            model.load_state_dict({name: t.float() for name, t in weights.items()})
+            photographs, config = about["photographs"], about["config"]
+            if not isinstance(photographs, list) or not all(
+                isinstance(n, str) for n in photographs
+            ):
+                raise ValueError("the photographs are not a list of names.")
+            if as_int(config["num_layers"], "num_layers", minimum=0) > len(weights):
+                raise ValueError(f"there are fewer tensors than layers: {len(weights)}.")
+            with torch.device("meta"):  # shapes alone: the weights of the file become the model's
+                model = cls(photographs, **config)
+            model.load_state_dict(weights, assign=True)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(
                 f"The weights in {path} do not fit their description: {error}"
             ) from None
         model.about = about
         return model.eval()
-
-
-def write_safetensors(
-    path: Path, tensors: Mapping[str, Tensor], kind: str, about: Mapping[str, Any]
-) -> None:
-    """Write tensors and a description: aside first, then by renaming, so that no kill can spoil it.
-
-    Args:
-        path: the file; it is replaced whole, or stays as it was.
-        tensors: name → tensor.
-        kind: the format and its version, which :func:`read_safetensors` asks for again.
-        about: the description, as JSON knows it.
-    """
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        metadata = {"format": kind, "about": json.dumps(about, ensure_ascii=False)}
-        save_file({n: t.contiguous().cpu() for n, t in tensors.items()}, aside, metadata)
-        with open(aside, "rb") as file:
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o644)
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def read_safetensors(path: Path, kind: str) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read what :func:`write_safetensors` wrote: the tensors, and the description.
-
-    Raises:
-        FileNotFoundError: if there is no such file.
-        ValueError: if the file is damaged or of another kind.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(f"Expected a file at {path}, but there is none.")
-    try:
-        with safe_open(path, "pt") as file:
-            header = file.metadata() or {}
-            if header.get("format") != kind:
-                raise ValueError(
-                    f"Expected a file of format {kind}, but {path} has {header.get('format')!r}."
-                )
-            about = json.loads(header["about"])
-            # Copies: what get_tensor returns lives in the file, and would die with it.
-            return {name: file.get_tensor(name).clone() for name in file.keys()}, about
-    except (SafetensorError, KeyError, json.JSONDecodeError) as error:
-        raise ValueError(f"Expected a safetensors file, but {path} is damaged: {error}") from None

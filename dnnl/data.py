@@ -1,19 +1,33 @@
 """Photographs that installed packages ship, as tensors, and crops of them."""
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import torch
-import torch.nn.functional as F
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps
 from torch import Tensor
 
-from dnnl.models.vit.checks import Size, as_pair
+from dnnl.models.vit.checks import (
+    DTypeError,
+    ShapeError,
+    Size,
+    as_int,
+    as_pair,
+    check_dims,
+    format_size,
+)
+from dnnl.models.vit.positions import resample
 
 MEAN, STD = 0.5, 0.25
+ENDINGS = (".png", ".jpg", ".jpeg")
+"""How the name of a photograph's file ends, in capitals or not."""
+MOST_PROPORTION = 16
+"""How many times its shorter side the longer side of a photograph may measure."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ def photograph(name: str = "cat", image_size: Size | None = 224) -> Tensor:
         raise KeyError(f"Expected one of {', '.join(PHOTOGRAPHS)}, but got {name!r}.")
     entry = PHOTOGRAPHS[name]
     with files(entry.package).joinpath(entry.path).open("rb") as file:
-        image = _tensor(Image.open(file))
+        image = _decode(file, name)
     return image if image_size is None else _fit(image, as_pair(image_size, "image_size"))
 
 
@@ -93,44 +107,73 @@ def photographs(folder: str | Path | None = None, *, short_side: int = 256) -> d
         short_side: the length, in pixels.
 
     Returns:
-        dict[str, Tensor]: name → ``(3, height, width)`` in [0, 1], in a stable order.
+        dict[str, Tensor]: name → ``(3, height, width)`` in [0, 1], in a stable order. They are
+        turned upright as their EXIF orientation says; 16-bit greys keep their 16 bits.
 
     Raises:
-        FileNotFoundError: if the folder is absent or holds no photograph.
-        ValueError: if a file cannot be read as an image, or two share a name.
+        FileNotFoundError: if the folder does not exist or holds no photograph.
+        ValueError: if a file is not a PNG or JPEG image that can be read, if it is longer than
+            :data:`MOST_PROPORTION` times its shorter side, if its name is not valid UTF-8, or if
+            two share a name.
     """
+    short_side = as_int(short_side, "short_side")
+    return {name: _short_side(image, short_side) for name, image in _read(folder)}
+
+
+def _read(folder: str | Path | None) -> Iterator[tuple[str, Tensor]]:
+    """Yield the photographs one by one, each with its name, ``(3, H, W)`` in [0, 1]."""
     if folder is None:
-        images = {name: photograph(name, None) for name in PHOTOGRAPHS}
-    else:
-        images = _read_folder(Path(folder))
-    return {name: _short_side(image, short_side) for name, image in images.items()}
-
-
-def _read_folder(folder: Path) -> dict[str, Tensor]:
+        for name in PHOTOGRAPHS:
+            yield name, photograph(name, None)
+        return
+    folder = Path(folder)
     if not folder.is_dir():
-        raise FileNotFoundError(f"Expected a folder of photographs, but {folder} is none.")
-    endings = {".png", ".jpg", ".jpeg"}
-    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in endings)
+        raise FileNotFoundError(
+            f"Expected a folder of photographs, but {folder} is not a directory."
+        )
+    paths = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS and p.is_file())
     if not paths:
         raise FileNotFoundError(f"Expected .png or .jpg files in {folder}, but found none.")
-    images: dict[str, Tensor] = {}
+    seen = set()
     for path in paths:
-        if path.stem in images:
-            raise ValueError(f"Expected one photograph named {path.stem!r}, but got two.")
         try:
-            with Image.open(path) as file:
-                images[path.stem] = _tensor(file)
-        except (UnidentifiedImageError, OSError, SyntaxError) as error:
+            path.name.encode()
+        except UnicodeEncodeError:
             raise ValueError(
-                f"Expected an image, but {path.name} cannot be read: {error}"
+                f"Expected file names in UTF-8, but got {path.name!r}: rename the photograph."
             ) from None
-    return images
+        if path.stem in seen:
+            raise ValueError(f"Expected one photograph named {path.stem!r}, but got two.")
+        seen.add(path.stem)
+        with path.open("rb") as file:
+            image = _decode(file, path.name)
+        height, width = image.shape[1:]
+        if max(height, width) > MOST_PROPORTION * min(height, width):
+            raise ValueError(
+                f"Expected photographs of proportions up to {MOST_PROPORTION}:1, but {path.name} "
+                f"has {format_size((height, width))} pixels (height × width): crop it."
+            )
+        yield path.stem, image
 
 
-def _tensor(image: Image.Image) -> Tensor:
-    """Return a PIL image as ``(3, H, W)`` in [0, 1]."""
-    pixels = np.asarray(image.convert("RGB"))
-    return torch.from_numpy(pixels.copy()).permute(2, 0, 1) / 255
+def _decode(file: IO[bytes], name: str) -> Tensor:
+    """Return a PNG or JPEG file as ``(3, H, W)`` in [0, 1], upright."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=("PNG", "JPEG")) as stored:
+                image = ImageOps.exif_transpose(stored)
+                # Pillow reads a grey PNG of 16 bits in mode I;16, or I in older versions.
+                deep = image.mode.startswith("I")
+                pixels = np.array(image if deep else image.convert("RGB"))
+    except Exception as error:  # damaged files make Pillow raise exceptions of many kinds
+        raise ValueError(
+            f"Expected a PNG or JPEG image, but {name} cannot be read: {error}"
+        ) from None
+    if deep:
+        return torch.from_numpy(pixels.astype(np.float32) / 65535).expand(3, -1, -1).clone()
+    return torch.from_numpy(pixels).permute(2, 0, 1) / 255
 
 
 def _fit(image: Tensor, size: tuple[int, int]) -> Tensor:
@@ -149,7 +192,7 @@ def _short_side(image: Tensor, length: int) -> Tensor:
 
 
 def _resize(image: Tensor, size: tuple[int, int]) -> Tensor:
-    return F.interpolate(image[None], size=size, mode="bilinear", antialias=True)[0]
+    return resample(image[None], size, "bilinear", antialias=True)[0]
 
 
 def crops(
@@ -171,9 +214,21 @@ def crops(
 
     Returns:
         tuple[Tensor, Tensor]: crops ``(B, 3, h, w)``, and the indices ``(B,)`` of the photographs.
+
+    Raises:
+        ShapeError: if there is no photograph, or one is smaller than a crop.
     """
     pool = list(images.values()) if isinstance(images, Mapping) else list(images)
     h, w = as_pair(image_size, "image_size")
+    if not pool:
+        raise ShapeError("Expected at least one photograph to cut crops from, but got none.")
+    for image in pool:
+        check_dims(image, "(3, H, W)", "a photograph")
+        if image.shape[0] != 3 or image.shape[1] < h or image.shape[2] < w:
+            raise ShapeError(
+                f"Expected photographs (3, H, W) of at least {format_size((h, w))} pixels, "
+                f"but got {tuple(image.shape)}."
+            )
     label = torch.randint(len(pool), (count,), generator=generator)
     place = torch.rand((count, 3), generator=generator).tolist()
     out = torch.empty(count, 3, h, w)
@@ -187,7 +242,16 @@ def crops(
 
 
 def standardize(x: Tensor) -> Tensor:
-    """Map pixels from [0, 1] to the scale that the models read: ``(x - 0.5) / 0.25``."""
+    """Map pixels from [0, 1] to the scale that the models read: ``(x - 0.5) / 0.25``.
+
+    Raises:
+        DTypeError: for integers, which are pixels from 0 to 255.
+    """
+    if not x.is_floating_point():
+        raise DTypeError(
+            f"Expected floating-point pixels in [0, 1], but got {x.dtype}: scale them first, "
+            "as in x.float() / 255."
+        )
     return (x - MEAN) / STD
 
 

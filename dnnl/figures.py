@@ -5,11 +5,13 @@ class token, the patches and the positions have the same colours everywhere, cho
 palette of Okabe and Ito, which colour-blind readers can tell apart.
 """
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec
 
 import matplotlib.pyplot as plt
+import torch
 import torch.nn.functional as F
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,13 +20,22 @@ from matplotlib.rcsetup import cycler
 from torch import Tensor
 
 from dnnl.models.vit import ShapeError, patchify, unpatchify
-from dnnl.models.vit.checks import Size, as_pair, check_dims, format_size, grid_shape
+from dnnl.models.vit.checks import (
+    DTypeError,
+    Size,
+    as_int,
+    as_pair,
+    check_dims,
+    format_size,
+    grid_shape,
+)
+from dnnl.models.vit.positions import resample
 
 CLASS, PATCH, POSITION = "#D55E00", "#0072B2", "#009E73"
 INK = "#797979"
 CYCLE = (PATCH, CLASS, POSITION, "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_STYLE: Any = {  # the type that matplotlib gives it lists every key
+STYLE: Any = {  # the type that matplotlib gives it lists every key
     "figure.facecolor": "none",
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
@@ -48,15 +59,73 @@ _STYLE: Any = {  # the type that matplotlib gives it lists every key
 P = ParamSpec("P")
 
 
+@contextlib.contextmanager
+def drawing() -> Iterator[None]:
+    """Draw in the style of the chapter; after an error, close the figures that were opened."""
+    before = set(plt.get_fignums())
+    try:
+        with plt.rc_context(STYLE):
+            yield
+    except BaseException:
+        for number in set(plt.get_fignums()) - before:
+            plt.close(number)
+        raise
+
+
 def _styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
-    """Let a function draw in the style of the chapter, and leave matplotlib's own untouched."""
+    """Let a function draw inside :func:`drawing`."""
 
     @functools.wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> Figure:
-        with plt.rc_context(_STYLE):
+        with drawing():
             return draw(*args, **kwargs)
 
     return wrapped
+
+
+def _check_some(things: Mapping[Any, Any] | Sequence[Any], name: str) -> None:
+    if not len(things):
+        raise ValueError(f"Expected at least one {name}, but got none.")
+
+
+def _check_places(
+    places: Sequence[tuple[int, int]], grid_size: tuple[int, int], name: str = "position"
+) -> None:
+    """Raise unless every ``(row, column)`` lies on the grid, and there is at least one."""
+    _check_some(places, name)
+    for row, column in places:
+        if not (0 <= row < grid_size[0] and 0 <= column < grid_size[1]):
+            raise ValueError(
+                f"Expected every {name} on a grid of {format_size(grid_size)}, "
+                f"but got {(row, column)}."
+            )
+
+
+def _pixels(image: Tensor) -> Tensor:
+    """Return a picture ``(C, H, W)`` in [0, 1] as float32 on the CPU; integers mean 0 to 255.
+
+    A matrix ``(H, W)`` keeps its numbers.
+    """
+    if not isinstance(image, Tensor):
+        raise DTypeError(
+            f"Expected a picture as a torch.Tensor (C, H, W), but got {type(image).__name__}."
+        )
+    if image.dim() != 2 and (image.dim() != 3 or image.shape[0] not in (1, 3, 4)):
+        raise ShapeError(
+            "Expected a picture (C, H, W) with 1, 3 or 4 channels, or a matrix (H, W), "
+            f"but got {tuple(image.shape)}."
+        )
+    if not image.numel():
+        raise ShapeError(f"Expected a picture with pixels, but got {tuple(image.shape)}.")
+    if image.is_complex():
+        raise DTypeError(f"Expected a picture of real numbers, but got {image.dtype}.")
+    if image.dim() == 3 and not (image.is_floating_point() or image.dtype == torch.bool):
+        if image.dtype != torch.uint8:
+            raise DTypeError(
+                f"Expected a picture of floats in [0, 1] or of uint8, but got {image.dtype}."
+            )
+        return image.detach().cpu().float() / 255
+    return image.detach().cpu().float()
 
 
 def _panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
@@ -73,12 +142,12 @@ def _picture(axes: Axes, image: Tensor, title: str = "", *, inches: float = 99.0
     A photograph larger than ``inches`` is shrunk to it, and all are rounded to 6 bits a channel,
     which no eye sees and which halves the file.
     """
-    pixels = image.detach().float().cpu()
+    pixels = _pixels(image)
     if pixels.dim() == 3:
         side = round(inches * plt.rcParams["figure.dpi"])
         if max(pixels.shape[1:]) > side:
-            size = [max(1, n * side // max(pixels.shape[1:])) for n in pixels.shape[1:]]
-            pixels = F.interpolate(pixels[None], size=size, mode="bilinear", antialias=True)[0]
+            height, width = (max(1, n * side // max(pixels.shape[1:])) for n in pixels.shape[1:])
+            pixels = resample(pixels[None], (height, width), "bilinear", antialias=True)[0]
         pixels = (pixels.clamp(0, 1) * 63).round().permute(1, 2, 0) / 63
         pixels = pixels.squeeze(-1) if pixels.shape[-1] == 1 else pixels
     axes.imshow(
@@ -95,11 +164,16 @@ def images(pictures: Mapping[str, Tensor], *, columns: int = 4, size: float = 1.
     """Show images ``(C, H, W)`` in [0, 1] (or matrices) side by side under their titles.
 
     Args:
-        pictures: title → image.
+        pictures: title → image; images of dtype uint8 have values from 0 to 255.
         columns: how many to a row.
         size: the side of each, in inches.
+
+    Raises:
+        ShapeError: if an image has another shape or dtype, or ``columns`` is below 1.
+        ValueError: if there is no image.
     """
-    columns = min(columns, len(pictures))
+    _check_some(pictures, "picture")
+    columns = min(as_int(columns, "columns"), len(pictures))
     figure, axes = _panels(-(-len(pictures) // columns), columns, size, size + 0.25)
     for ax in axes:
         ax.axis("off")
@@ -127,14 +201,19 @@ def patch_grid(
         size: the side of the figure, in inches.
 
     Raises:
-        ShapeError: if ``image`` is no ``(C, H, W)`` or the patch does not divide it.
-        ValueError: for an unknown label.
+        ShapeError: if ``image`` is not ``(C, H, W)`` or the patch does not divide it.
+        ValueError: for an unknown label or patch.
     """
     check_dims(image, "(C, H, W)", "an image")
     if label not in ("index", "row", "column", "position", None):
         raise ValueError(f"Expected index, row, column, position or None, but got {label!r}.")
     h, w = as_pair(patch_size, "patch_size")
     rows, columns = grid_shape((image.shape[1], image.shape[2]), (h, w), "an image size")
+    for i in highlight:
+        if not 0 <= i < rows * columns:
+            raise ValueError(
+                f"Expected every index in highlight from 0 to {rows * columns - 1}, but got {i}."
+            )
     figure, (ax,) = _panels(1, 1, size, size * image.shape[1] / image.shape[2])
     _picture(ax, image)
     for i in range(rows * columns):
@@ -175,9 +254,15 @@ def sequence_strip(
         num_prefix_tokens: how many tokens stand in front.
         positions: draw the row of the table that is added to each token.
         first: how many patches to show.
+
+    Raises:
+        ShapeError: if ``image`` is not ``(C, H, W)``, the patch does not divide it, or a count is
+            out of range.
     """
     check_dims(image, "(C, H, W)", "an image")
     h, w = as_pair(patch_size, "patch_size")
+    num_prefix_tokens = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
+    first = as_int(first, "first")
     patches = patchify(image[None], (h, w))
     shown = min(first, patches.shape[1])
     total = num_prefix_tokens + shown
@@ -212,14 +297,20 @@ def pipeline(stages: Mapping[str, Tensor]) -> Figure:
     Args:
         stages: title → ``(C, H, W)`` in [0, 1], or a sequence ``(N, D)``, whose tokens become the
             rows of the heat map.
+
+    Raises:
+        ShapeError: if a tensor has another shape.
+        ValueError: if there is no tensor.
     """
+    _check_some(stages, "tensor")
     figure, axes = _panels(1, len(stages), 1.5, 2.0)
     for ax, (title, x) in zip(axes, stages.items(), strict=True):
+        values = _pixels(x)
         shape = ", ".join(map(str, x.shape))
         if x.dim() == 3:
             _picture(ax, x, f"{title}\n({shape})", inches=1.4)
         else:
-            ax.imshow(x.detach().float().cpu().numpy(), aspect="auto")
+            ax.imshow(values.numpy(), aspect="auto")
             ax.set(title=f"{title}\n({shape})", xticks=[], yticks=[0, len(x) - 1])
     return figure
 
@@ -249,6 +340,7 @@ def similarity_maps(
 
     Raises:
         ShapeError: if the grid does not fit the table.
+        ValueError: if there is no position, or one lies outside the grid.
     """
     similarity = _similarity(pos_embed, grid_size, num_prefix_tokens)
     rows, columns = similarity.shape[:2]
@@ -257,6 +349,7 @@ def similarity_maps(
         positions = [(r, c) for r in down for c in across]
         per_row = len(across)
     else:
+        _check_places(positions, (rows, columns))
         per_row = min(7, len(positions))
     figure, axes = _panels(-(-len(positions) // per_row), per_row, size, size)
     for ax in axes:
@@ -272,7 +365,10 @@ def similarity_maps(
 def _similarity(pos_embed: Tensor, grid_size: Size, num_prefix_tokens: int) -> Tensor:
     """Return the cosines ``(rows, columns, rows, columns)`` between the patches' rows."""
     check_dims(pos_embed, "(1, T, D)", "a table of positions")
+    if pos_embed.shape[0] != 1:
+        raise ShapeError(f"Expected a table of shape (1, T, D), but got {tuple(pos_embed.shape)}.")
     rows, columns = as_pair(grid_size, "grid_size")
+    num_prefix_tokens = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
     table = pos_embed[0, num_prefix_tokens:].detach().float().cpu()
     if len(table) != rows * columns:
         raise ShapeError(
@@ -313,7 +409,10 @@ def similarity_rows(
 
     Raises:
         ShapeError: if the grid does not fit a table.
+        ValueError: if there is no table or position, or a position lies outside the grid.
     """
+    _check_some(tables, "table")
+    _check_places(positions, as_pair(grid_size, "grid_size"))
     figure, axes = _panels(len(tables), len(positions), size, size)
     for i, (name, pos_embed) in enumerate(tables.items()):
         similarity = _similarity(pos_embed, grid_size, num_prefix_tokens)
@@ -340,6 +439,9 @@ def sampling_grid(old_size: int, new_size: int) -> Figure:
     Args:
         old_size: how many cells the old grid has along this axis.
         new_size: how many the new one has.
+
+    Raises:
+        ShapeError: if a size is below 1.
     """
     figure, axes = _panels(2, 1, 6.2, 0.95)
     for ax, corners in zip(axes, (False, True), strict=True):
@@ -357,7 +459,11 @@ def sampling_positions(old_size: int, new_size: int, *, align_corners: bool) -> 
     """Return where ``new_size`` cells lie on an axis of ``old_size`` cells with centres at 0, 1, 2.
 
     Source: the documentation of ``torch.nn.functional.interpolate``.
+
+    Raises:
+        ShapeError: if a size is below 1.
     """
+    old_size, new_size = as_int(old_size, "old_size"), as_int(new_size, "new_size")
     if align_corners:
         step = (old_size - 1) / (new_size - 1) if new_size > 1 else 0.0
         return [i * step for i in range(new_size)]
@@ -381,17 +487,19 @@ def attention_maps(
             several layers', each of which begins a line.
         grid_size: the grid ``(rows, columns)`` of the patches.
         image: ``(C, H, W)`` in [0, 1], shown first.
-        num_prefix_tokens: how many leading tokens are no patches.
+        num_prefix_tokens: how many tokens stand before the patches.
         query: which token attends; 0 is the class token.
         size: the side of each map, in inches.
 
     Raises:
         ShapeError: if the weights have another shape, or the grid does not fit them.
+        ValueError: if there is no layer, or the query is not a token.
     """
     if isinstance(attention, Tensor):
         maps = _maps(attention, grid_size, num_prefix_tokens, query)
         heads = {f"head {i}": m for i, m in enumerate(maps)}
         return images(heads if image is None else {"image": image, **heads}, columns=5, size=size)
+    _check_some(attention, "layer")
     layers = [_maps(weights, grid_size, num_prefix_tokens, query) for weights in attention]
     first, columns = int(image is not None), max(map(len, layers))
     figure, axes = _panels(len(layers), first + columns, size, size + 0.25)
@@ -409,12 +517,21 @@ def attention_maps(
 def _maps(attention: Tensor, grid_size: Size, num_prefix_tokens: int, query: int) -> Tensor:
     """Return what the query gives to each patch, ``(heads, rows, columns)``."""
     check_dims(attention, "(heads, T, T)", "attention weights")
+    heads, tokens, keys = attention.shape
+    if not heads or tokens != keys:
+        raise ShapeError(
+            "Expected attention weights (heads, T, T) with at least one head, "
+            f"but got {tuple(attention.shape)}."
+        )
     rows, columns = as_pair(grid_size, "grid_size")
+    num_prefix_tokens = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
+    if not 0 <= query < tokens:
+        raise ValueError(f"Expected a query from 0 to {tokens - 1}, but got {query}.")
     weights = attention[:, query, num_prefix_tokens:].detach().float().cpu()
     if weights.shape[1] != rows * columns:
         raise ShapeError(
-            f"Expected {rows * columns} patches for a grid of {format_size((rows, columns))}, but got "
-            f"{weights.shape[1]} after {num_prefix_tokens} of the prefix."
+            f"Expected {rows * columns} patches for a grid of {format_size((rows, columns))}, "
+            f"but got {weights.shape[1]} after {num_prefix_tokens} of the prefix."
         )
     return weights.reshape(-1, rows, columns)
 
@@ -431,6 +548,8 @@ def curves(
 ) -> Figure:
     """Draw lines over a common axis, each named at its end.
 
+    Beyond the six colours lines differ by their dashes as well.
+
     Args:
         lines: name → values.
         x: where the values lie; by default 0, 1, 2, …
@@ -438,11 +557,21 @@ def curves(
         ylabel: name of the vertical axis.
         log: use logarithmic scales on both axes.
         dashed: a level to mark by a dashed line.
+
+    Raises:
+        ValueError: if there is no line, a line has no values, or not as many as ``x``.
     """
+    _check_some(lines, "line")
     figure, (ax,) = _panels(1, 1, 5.2, 2.7)
-    for colour, (name, values) in zip(CYCLE, lines.items(), strict=False):
+    for i, (name, values) in enumerate(lines.items()):
         at = range(len(values)) if x is None else x
-        ax.plot(at, values, color=colour, marker="." if len(values) < 20 else None)
+        if len(values) != len(at) or not len(values):
+            raise ValueError(
+                f"Expected {len(at) or 'some'} values in the line {name!r}, but got {len(values)}."
+            )
+        turn, colour = i // len(CYCLE), CYCLE[i % len(CYCLE)]
+        style: Any = (0, (4 * turn, 2)) if turn else "-"
+        ax.plot(at, values, color=colour, linestyle=style, marker="." if len(values) < 20 else None)
         ax.annotate(
             name,
             (at[-1], values[-1]),
@@ -467,7 +596,11 @@ def bars(values: Mapping[str, float], *, xlabel: str = "", digits: int = 2) -> F
         values: name → value.
         xlabel: what the values are.
         digits: digits after the point.
+
+    Raises:
+        ValueError: if there is no value.
     """
+    _check_some(values, "value")
     figure, (ax,) = _panels(1, 1, 5.2, 0.5 + 0.32 * len(values))
     names = list(values)[::-1]
     drawn = ax.barh(names, [values[n] for n in names], color=PATCH)
@@ -500,14 +633,21 @@ def scatter(
 
     Raises:
         ShapeError: if there is not one point ``(x, y)`` for each label.
+        ValueError: if a label is not an index into ``names``.
     """
     if points.shape != (*labels.shape, 2) or labels.dim() != 1:
         raise ShapeError(
             f"Expected points (n, 2) and labels (n,), but got {tuple(points.shape)} and "
             f"{tuple(labels.shape)}."
         )
+    at, group = points.detach().float().cpu(), labels.detach().cpu()
+    nameless = set(group.tolist()) - set(range(len(names)))
+    if nameless:
+        raise ValueError(
+            f"Expected labels from 0 to {len(names) - 1}, one for each name, "
+            f"but got {min(nameless)}."
+        )
     figure, (ax,) = _panels(1, 1, size, 0.8 * size)
-    at, group = points.detach().float().cpu(), labels.cpu()
     for i, name in enumerate(names):
         own = at[group == i]
         # 6 colours and 7 markers: no two of 42 groups look the same

@@ -8,8 +8,9 @@ number of processes, as if nothing had happened.
 import argparse
 import math
 import os
+import signal
 import sys
-import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,10 +26,12 @@ from tqdm import tqdm
 
 import dnnl
 from dnnl import data
-from dnnl.chapter_model import ChapterModel, read_safetensors, write_safetensors
-from dnnl.models.vit.checks import as_pair, grid_shape
+from dnnl._safetensors import check_finite, check_writable, read_safetensors, write_safetensors
+from dnnl.chapter_model import ChapterModel
+from dnnl.models.vit.checks import as_int, grid_shape
 
-CHECKPOINT = "dnnl-training-checkpoint/1"
+CHECKPOINT = "dnnl-training-checkpoint/2"  # 1 did not record the pixels of the photographs
+_MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter
 _EVALUATION_SEED = 1_000_003  # far from any step of any run, so that no crop was trained on
 
 
@@ -71,20 +74,22 @@ class Recipe:
         Raises:
             ValueError: naming what was expected and what came.
         """
-        for name in ("steps", "batch_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"Expected {name} of at least 1, but got {getattr(self, name)}.")
-        if not 0 <= self.seed < 2**31:
-            raise ValueError(f"Expected a seed from 0 to 2**31 - 1, but got {self.seed}.")
-        grid_shape(
-            as_pair(self.image_size, "image_size"), as_pair(self.patch_size, "patch_size"), "a crop"
-        )
+        for name in ("steps", "batch_size", "image_size", "patch_size", "embed_dim", "num_heads"):
+            as_int(getattr(self, name), name)
+        as_int(self.hidden_dim, "hidden_dim")
+        as_int(self.num_layers, "num_layers", minimum=0)
+        as_int(self.seed, "seed", minimum=0)
+        for name in ("mask_ratio", "class_weight", "learning_rate", "weight_decay"):
+            value = getattr(self, name)
+            if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+                raise ValueError(f"Expected a finite {name} of at least 0, but got {value!r}.")
+        grid_shape((self.image_size,) * 2, (self.patch_size,) * 2, "a crop")
         if not 1 <= self.hidden < self.patches:
             raise ValueError(
                 f"Expected a mask_ratio that hides some of {self.patches} patches and leaves some, "
                 f"but got {self.mask_ratio}."
             )
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+        if not self.learning_rate:
             raise ValueError(f"Expected a positive learning_rate, but got {self.learning_rate}.")
         if self.mix not in ("none", "mixup", "cutmix"):
             raise ValueError(f"Expected mix none, mixup or cutmix, but got {self.mix!r}.")
@@ -241,6 +246,7 @@ class State:
 
     Attributes:
         recipe, photographs: what is trained, on what.
+        pixels: name → a summary of each photograph, from the first :meth:`recognize` on.
         model, optimizer: as they are now.
         step: how many steps are done.
         history: ``[step, masked error]``, now and then.
@@ -252,6 +258,7 @@ class State:
     optimizer: torch.optim.AdamW
     step: int = 0
     history: list[list[float]] = field(default_factory=list)
+    pixels: dict[str, list[float]] = field(default_factory=dict)
 
     @classmethod
     def start(cls, recipe: Recipe, photographs: tuple[str, ...], device: torch.device) -> "State":
@@ -270,51 +277,147 @@ class State:
         model = model.to(device)
         return cls(recipe, photographs, model, make_optimizer(model, recipe))
 
+    def recognize(self, images: Mapping[str, Tensor]) -> None:
+        """Note what the photographs look like, or compare them with what was noted before.
+
+        Checkpoints keep the notes, so that a run does not continue on other pictures.
+
+        Raises:
+            ValueError: if they are other photographs.
+        """
+        if tuple(images) != self.photographs:
+            raise ValueError(f"Expected the photographs {self.photographs}, but got {(*images,)}.")
+        pixels = {name: _summary(image) for name, image in images.items()}
+        if other := _first_difference(self.pixels, pixels):
+            raise ValueError(f"The photograph {other!r} is not the one that this run began with.")
+        self.pixels = self.pixels or pixels
+
     def save(self, path: Path) -> None:
-        """Write the run to a file: aside first, then by renaming, so that no kill can spoil it."""
+        """Write the run to a file, which is replaced as a whole, or stays as it was.
+
+        Raises:
+            ValueError: if a number in it is not finite.
+            OSError: if the file cannot be written.
+        """
         tensors = {f"model.{n}": t.detach().cpu() for n, t in self.model.state_dict().items()}
         for name, parameter in self.model.named_parameters():
             for key, value in self.optimizer.state[parameter].items():
                 tensors[f"optimizer.{key}.{name}"] = value.detach().cpu().clone()
-        about = {"step": self.step, "history": self.history, **self._identity()}
+        check_finite(tensors, f"Cannot save {path}")
+        about = {
+            "step": self.step,
+            "history": self.history,
+            "pixels": self.pixels,
+            **self._identity(),
+        }
         write_safetensors(path, tensors, CHECKPOINT, about)
 
     def load(self, path: Path) -> None:
         """Continue from a file that :meth:`save` wrote, on any device and number of processes.
 
         Raises:
+            FileNotFoundError: if the file does not exist.
             ValueError: if the file is damaged, holds something else, or is of another run; then
                 nothing has changed.
         """
-        tensors, about = read_safetensors(path, CHECKPOINT)
+        try:
+            tensors, about = read_safetensors(path, CHECKPOINT)
+            self._check(tensors, about)
+        except ValueError as error:
+            raise ValueError(
+                f"Cannot continue from the checkpoint {path}. {error} Give --checkpoint another "
+                "name, or --fresh."
+            ) from None
+        step = about["step"]
+        state = {
+            i: {key: tensors[f"optimizer.{key}.{name}"] for key in _MOMENTS}
+            for i, (name, _) in enumerate(self._in_order())
+            if step
+        }
+        self.model.load_state_dict(
+            {name: tensors[f"model.{name}"] for name in self.model.state_dict()}
+        )
+        groups = self.optimizer.state_dict()["param_groups"]
+        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
+        self.step, self.history = step, about["history"]
+        self.pixels = self.pixels or about["pixels"]
+
+    def _check(self, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
+        """Raise ValueError unless a checkpoint is whole and of this run."""
         for key, own in self._identity().items():
             if about.get(key) != own:
                 raise ValueError(
-                    f"The checkpoint {path} is of another run: its {key} is {about.get(key)}, "
-                    f"but {own} was asked for. Give --checkpoint another name, or --fresh."
+                    f"It is of another run: its {key} is {about.get(key)}, but {own} was asked for."
                 )
-        try:
-            state = {
-                i: {
-                    k: tensors.pop(f"optimizer.{k}.{name}")
-                    for k in ("step", "exp_avg", "exp_avg_sq")
-                }
-                for i, (name, _) in enumerate(self._in_order())
-            }
-            self.model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items()})
-        except (KeyError, RuntimeError) as error:
-            raise ValueError(f"The checkpoint {path} does not fit the model: {error}") from None
-        groups = self.optimizer.state_dict()["param_groups"]
-        self.optimizer.load_state_dict({"state": state, "param_groups": groups})
-        self.step, self.history = about["step"], about["history"]
+        step, history = about.get("step"), about.get("history")
+        if type(step) is not int or not 0 <= step <= self.recipe.steps:
+            raise ValueError(f"Expected a step from 0 to {self.recipe.steps}, but got {step!r}.")
+        if not isinstance(history, list) or not all(map(_is_record, history)):
+            raise ValueError("Expected a list of pairs [step, error] as its history.")
+        pixels = about.get("pixels")
+        if not isinstance(pixels, dict) or not all(map(_is_summary, pixels.values())):
+            raise ValueError("Expected lists of numbers by name as its pixels.")
+        if other := _first_difference(self.pixels, pixels):
+            raise ValueError(f"It is of another run: its photograph {other!r} shows another image.")
+        found = {name: (t.shape, t.dtype) for name, t in tensors.items()}
+        expected = self._layout(step)
+        for name in sorted(found.keys() | expected.keys()):
+            if found.get(name) != expected.get(name):
+                raise ValueError(
+                    f"Expected {name} with shape and dtype {expected.get(name)}, "
+                    f"but got {found.get(name)}."
+                )
+        check_finite(tensors, "It is damaged")
+
+    def _layout(self, step: int) -> dict[str, tuple[torch.Size, torch.dtype]]:
+        """Return shape and dtype of every tensor of a checkpoint, by name.
+
+        Before the first step the optimizer has no state.
+        """
+        layout = {f"model.{n}": (t.shape, t.dtype) for n, t in self.model.state_dict().items()}
+        for name, p in self.model.named_parameters() if step else ():
+            layout |= {f"optimizer.{key}.{name}": (p.shape, p.dtype) for key in _MOMENTS}
+            layout[f"optimizer.step.{name}"] = (torch.Size(), torch.float32)
+        return layout
 
     def _identity(self) -> dict[str, object]:
-        return {"recipe": asdict(self.recipe), "photographs": list(self.photographs)}
+        return {
+            "recipe": asdict(self.recipe),
+            "photographs": list(self.photographs),
+        }
 
     def _in_order(self) -> list[tuple[str, nn.Parameter]]:
         """Name the parameters in the order in which the optimizer numbers them."""
         names = {p: n for n, p in self.model.named_parameters()}
         return [(names[p], p) for group in self.optimizer.param_groups for p in group["params"]]
+
+
+def _summary(image: Tensor) -> list[float]:
+    """Return height, width and the means of an 8×8 grid: alike on machines that round otherwise."""
+    means = F.adaptive_avg_pool2d(image[None], 8).flatten().tolist()
+    return [*map(float, image.shape[1:]), *(round(mean, 5) for mean in means)]
+
+
+def _first_difference(one: Mapping[str, list[float]], two: Mapping[str, list[float]]) -> str | None:
+    """Return the name of a photograph whose summaries differ; None if there is no such name."""
+    for name in one.keys() & two.keys():
+        a, b = one[name], two[name]
+        if len(a) != len(b) or not all(abs(x - y) < 1e-3 for x, y in zip(a, b, strict=True)):
+            return name
+    return None
+
+
+def _is_summary(value: object) -> bool:
+    return isinstance(value, list) and all(type(n) is float for n in value)
+
+
+def _is_record(record: object) -> bool:
+    """Whether an entry of a history is ``[step, finite error]``."""
+    return (
+        isinstance(record, list)
+        and [type(n) for n in record] in ([int, float], [int, int])
+        and all(map(math.isfinite, record))
+    )
 
 
 def train(
@@ -335,29 +438,39 @@ def train(
         images: photographs by name.
         checkpoint: where to keep the run between steps; None keeps it nowhere.
         checkpoint_every: after how many steps.
-        progress: show a bar, where somebody looks at it.
+        progress: show a bar, if the output is a terminal.
+
+    Raises:
+        ValueError: if the images are not those that the run began with.
+        FloatingPointError: at the first loss or gradient that is not finite; no file has been
+            written since.
     """
+    state.recognize(images)
     recipe, model = state.recipe, state.model
     device = model.mask_token.device
     rank, world = _place()
     objective: nn.Module = Objective(model, recipe.class_weight).train()
     if world > 1:
         objective = DistributedDataParallel(objective)
-    hide = None if progress and rank == 0 else True  # None: hidden where the output is no terminal
+    hide = None if progress and rank == 0 else True  # None: hidden unless on a terminal
     with tqdm(total=recipe.steps, initial=state.step, disable=hide, unit="step") as bar:
         while state.step < recipe.steps:
             for group in state.optimizer.param_groups:
                 group["lr"] = recipe.rate(state.step)
             batch = draw(recipe, images, state.step).share(rank, world, device)
             loss, error = objective(batch)
+            means = torch.stack([loss.detach(), error])
+            if world > 1:  # every step, so that all processes stop at the same one
+                dist.all_reduce(means)
+            mean_loss, mean_error = (means / world).tolist()
+            _check_number(mean_loss, "loss", state.step)
             state.optimizer.zero_grad()
             loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            _check_number(norm.item(), "norm of the gradient", state.step)
             state.optimizer.step()
             if state.step % max(1, recipe.steps // 100) == 0:
-                if world > 1:
-                    dist.all_reduce(error)
-                state.history.append([state.step, round(error.item() / world, 4)])
+                state.history.append([state.step, round(mean_error, 4)])
                 bar.set_postfix(masked_error=f"{state.history[-1][1]:.3f}")
             state.step += 1
             bar.update()
@@ -366,13 +479,21 @@ def train(
     model.eval()
 
 
+def _check_number(value: float, name: str, step: int) -> None:
+    if not math.isfinite(value):
+        raise FloatingPointError(
+            f"The {name} of step {step} is {value}: the run has diverged and stops. "
+            "Try a smaller learning_rate."
+        )
+
+
 def _place() -> tuple[int, int]:
     """Return the rank of this process, and how many there are."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 
 def _arguments(argv: list[str] | None) -> tuple[Recipe, argparse.Namespace]:
-    """Read the command line: one option a field of the recipe, and where things are."""
+    """Read the command line: one option for each field of the recipe, and the files."""
     parser = argparse.ArgumentParser(prog="python -m dnnl.training", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("chapter.safetensors"), help="the weights")
     parser.add_argument("--photographs", type=Path, help="a folder of your own photographs")
@@ -387,47 +508,84 @@ def _arguments(argv: list[str] | None) -> tuple[Recipe, argparse.Namespace]:
         given.checkpoint = Path(f"{given.out}.checkpoint")
     try:
         recipe = Recipe(**{name: getattr(given, name) for name in asdict(Recipe())})
-        if given.checkpoint_every < 1:
-            raise ValueError(
-                f"Expected checkpoint_every of at least 1, not {given.checkpoint_every}."
-            )
+        as_int(given.checkpoint_every, "checkpoint_every")
+        given.device = dnnl.device()
         for path in (given.out, given.checkpoint):
-            _writable(path)
-    except (ValueError, OSError) as error:
+            _check_output(path)
+        if _same_file(given.out, given.checkpoint):
+            raise ValueError(
+                f"Expected two files, but --out {given.out} and --checkpoint {given.checkpoint} "
+                "are the same: the checkpoint is deleted at the end."
+            )
+    except (ValueError, OSError, RuntimeError) as error:
         parser.error(str(error))
     return recipe, given
 
 
-def _writable(path: Path) -> None:
-    """Raise unless a file can be written there."""
-    if path.is_dir():
-        raise IsADirectoryError(f"Expected a file to write, but {path} is a folder.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(
-            f"Expected a file in an existing folder, but {path.parent} is none."
-        )
-    with tempfile.TemporaryFile(dir=path.parent):
-        pass
+def _check_output(path: Path) -> None:
+    """Raise unless weights can be written there."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"Expected a file name in UTF-8, but got {str(path)!r}.") from None
+    if path.suffix.lower() in data.ENDINGS:
+        raise ValueError(f"Expected a file for weights, but {path} has the name of a photograph.")
+    check_writable(path)
+
+
+def _same_file(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not exist yet: by name or by a link."""
+    if one.exists() and other.exists():
+        return one.samefile(other)
+    return one.resolve() == other.resolve()
 
 
 def main(argv: list[str] | None = None) -> int:
     """Train, measure and save; return the exit status."""
     recipe, given = _arguments(argv)
-    device = dnnl.device()
-    distributed = "RANK" in os.environ and "WORLD_SIZE" in os.environ
-    if distributed:
+    main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGTERM, _terminate) if main_thread else None
+    try:
+        device = _join(given.device)
+        return _run(recipe, given, device)
+    except (ValueError, OSError, FloatingPointError) as error:
+        print(f"python -m dnnl.training: error: {error}", file=sys.stderr)
+        return 2
+    finally:
+        if main_thread:
+            signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _terminate(number: int, _: object) -> None:
+    """End by an exception, so that a temporary file is removed on the way."""
+    raise SystemExit(128 + number)
+
+
+def _join(device: torch.device) -> torch.device:
+    """Join the processes that ``torchrun`` started, if it did; return the device to use.
+
+    Raises:
+        ValueError: if the environment is incomplete or wrong.
+        OSError: if the processes do not find one another.
+    """
+    if "RANK" not in os.environ:
+        return device
+    for name in ("WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        if not os.environ.get(name):
+            raise ValueError(
+                f"RANK is set, but {name} is not: start several processes with torchrun, or "
+                "remove RANK from the environment."
+            )
+    try:
         if device.type == "cuda":
             device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
             torch.cuda.set_device(device)
         dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    try:
-        return _run(recipe, given, device)
-    except (ValueError, OSError) as error:
-        print(f"python -m dnnl.training: error: {error}", file=sys.stderr)
-        return 2
-    finally:
-        if distributed:
-            dist.destroy_process_group()
+    except RuntimeError as error:
+        raise OSError(f"Cannot join the other processes: {error}") from error
+    return device
 
 
 def _run(recipe: Recipe, given: argparse.Namespace, device: torch.device) -> int:
@@ -444,14 +602,17 @@ def _run(recipe: Recipe, given: argparse.Namespace, device: torch.device) -> int
                 f"{name!r}, but got image_size {recipe.image_size}."
             )
     state = State.start(recipe, tuple(images), device)
+    state.recognize(images)
     before = evaluate(state.model, images, recipe)
     if given.checkpoint.exists() and not given.fresh:
         state.load(given.checkpoint)
         if rank == 0:
             print(f"continuing {given.checkpoint} at step {state.step} of {recipe.steps}")
-    _agree(state.step, given.checkpoint)
+    _agree(state, given.checkpoint)
     train(state, images, checkpoint=given.checkpoint, checkpoint_every=given.checkpoint_every)
     after = evaluate(state.model, images, recipe)
+    for name, value in after.items():
+        _check_number(value, name, state.step)
     if rank == 0:
         results = {name: round(value, 4) for name, value in after.items()}
         state.model.save(given.out, recipe=asdict(recipe), history=state.history, results=results)
@@ -464,16 +625,21 @@ def _run(recipe: Recipe, given: argparse.Namespace, device: torch.device) -> int
     return 0
 
 
-def _agree(step: int, checkpoint: Path) -> None:
-    """Raise unless all processes start at the same step: each machine must see the checkpoint."""
+def _agree(state: State, checkpoint: Path) -> None:
+    """Raise unless all processes have the same photographs and start at the same step."""
     if not dist.is_initialized():
         return
-    steps: list[int] = [0] * dist.get_world_size()
-    dist.all_gather_object(steps, step)
-    if len(set(steps)) > 1:
+    states: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(states, (state.pixels, state.step))
+    for pixels, _ in states:
+        if pixels.keys() != state.pixels.keys() or _first_difference(pixels, state.pixels):
+            raise ValueError(
+                "Expected the same photographs in all processes, but names or pixels differ."
+            )
+    if len({step for _, step in states}) > 1:
         raise ValueError(
             f"Expected {checkpoint} in a folder that all machines share, but the processes start "
-            f"at the steps {steps}."
+            f"at the steps {[step for _, step in states]}."
         )
 
 

@@ -1,11 +1,14 @@
 """The trained model: what the shipped weights can do, and what the class does with bad input."""
 
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 import dnnl
@@ -101,7 +104,7 @@ def test_a_hidden_patch_is_not_seen_and_the_others_are(model, images) -> None:
     assert felt[30] == 0 and (felt > 0).sum() == 195
 
 
-def test_an_empty_mask_is_no_mask(model, images) -> None:
+def test_an_empty_mask_hides_nothing(model, images) -> None:
     x, _ = data.crops(images, 2, 56, torch.Generator().manual_seed(0))
     none = torch.zeros(2, 196, dtype=torch.bool)
     assert torch.equal(model.encode(x, none), model.encode(x))
@@ -180,6 +183,117 @@ def test_a_damaged_or_foreign_file_is_refused(how: str, model, tmp_path) -> None
         ChapterModel.load(path)
     with pytest.raises(FileNotFoundError):
         ChapterModel.load(tmp_path / "absent")
+
+
+@pytest.fixture
+def small() -> ChapterModel:
+    return ChapterModel(
+        ["a", "b"], image_size=8, embed_dim=8, num_heads=2, num_layers=1, hidden_dim=8
+    )
+
+
+def test_integer_pictures_are_refused(small) -> None:
+    images = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    mask = torch.zeros(2, 4, dtype=torch.bool)
+    for use in (small, small.standardize, small.encode, lambda x: small.reconstruct(x, mask)):
+        with pytest.raises(vit.DTypeError, match=r"torch.uint8: scale them first"):
+            use(images)
+
+
+@pytest.mark.parametrize("value", [65520.0, -1e6, float("inf"), float("nan")])
+def test_weights_that_float16_cannot_hold_are_not_saved(value: float, small, tmp_path) -> None:
+    path = tmp_path / "m"
+    small.save(path)
+    before = path.read_bytes()
+    with torch.no_grad():
+        small.decoder.weight[0, 0] = value
+    with pytest.raises(ValueError, match="65504: the tensor 'decoder.weight'"):
+        small.save(path)
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["m"]
+    with torch.no_grad():
+        small.decoder.weight[0, 0] = 65504.0
+    small.save(path)
+    assert ChapterModel.load(path).decoder.weight[0, 0] == 65504.0
+
+
+def test_what_json_cannot_hold_is_refused_before_the_old_file_is_touched(small, tmp_path) -> None:
+    path = tmp_path / "m"
+    small.save(path)
+    before = path.read_bytes()
+    for about in ({"error": float("nan")}, {"results": [{"error": float("inf")}]}, {"x": object()}):
+        with pytest.raises(ValueError, match="not valid JSON"):
+            small.save(path, **about)
+    assert path.read_bytes() == before
+
+
+def test_the_file_has_the_format_that_it_always_had(small, tmp_path) -> None:
+    small.save(tmp_path / "m", results={"a": 1}, photographs=["no"])
+    with safe_open(tmp_path / "m", "pt") as file:
+        header = file.metadata()
+        assert all(file.get_tensor(name).dtype == torch.float16 for name in file.keys())
+    about = json.loads(header["about"])
+    assert header["format"] == "dnnl-chapter-model/1"
+    assert about == {
+        "config": {
+            "image_size": [8, 8],
+            "patch_size": [4, 4],
+            "embed_dim": 8,
+            "num_heads": 2,
+            "num_layers": 1,
+            "hidden_dim": 8,
+        },
+        "photographs": ["a", "b"],
+        "results": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_layers": 10**6},
+        {"embed_dim": 2**30, "num_heads": 1},
+        {"image_size": 2**30},
+        {"hidden_dim": 2**31},
+        {"num_layers": "1"},
+        {"num_layers": -1},
+        {"depth": 1},
+    ],
+)
+def test_an_absurd_description_is_refused_quickly(change, small, tmp_path) -> None:
+    weights = {name: t.half() for name, t in small.state_dict().items()}
+    about = {"photographs": ["a", "b"], "config": {**small.config, **change}}
+    header = {"format": "dnnl-chapter-model/1", "about": json.dumps(about)}
+    save_file(weights, tmp_path / "m", header)
+    start = time.monotonic()
+    with pytest.raises(ValueError, match="do not fit their description"):
+        ChapterModel.load(tmp_path / "m")
+    assert time.monotonic() - start < 2
+
+
+@pytest.mark.parametrize("about", ["[]", "NaN", "{", "[" * 10**5, '{"photographs": "ab"}'])
+def test_a_description_of_another_kind_is_refused(about: str, small, tmp_path) -> None:
+    weights = {name: t.half() for name, t in small.state_dict().items()}
+    if about.startswith("{") and len(about) > 1:
+        about = json.dumps({"config": small.config, "photographs": "ab"})
+    save_file(weights, tmp_path / "m", {"format": "dnnl-chapter-model/1", "about": about})
+    with pytest.raises(ValueError, match=re.escape(str(tmp_path / "m"))):
+        ChapterModel.load(tmp_path / "m")
+
+
+def test_a_file_of_weights_that_are_not_finite_is_refused(small, tmp_path) -> None:
+    weights = {name: t.half() for name, t in small.state_dict().items()}
+    weights["mask_token"][0, 0, 0] = float("nan")
+    about = json.dumps({"config": small.config, "photographs": ["a", "b"]})
+    save_file(weights, tmp_path / "m", {"format": "dnnl-chapter-model/1", "about": about})
+    with pytest.raises(ValueError, match="'mask_token' holds values that are not finite"):
+        ChapterModel.load(tmp_path / "m")
+
+
+def test_loading_leaves_the_global_random_numbers_alone() -> None:
+    state = torch.random.get_rng_state()
+    loaded = dnnl.load_chapter_model()
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert all(p.requires_grad and p.dtype == torch.float32 for p in loaded.parameters())
 
 
 def test_the_weights_are_part_of_the_wheel() -> None:

@@ -77,8 +77,21 @@ def test_an_absent_device_is_an_error_that_says_what_to_do(present, monkeypatch,
         dnnl.device()
 
 
+def test_a_torch_device_is_taken_as_it_is_index_included(present):
+    present("cuda")
+    for asked in ("cpu", "cpu:0", "cuda", "cuda:1"):
+        assert dnnl.device(torch.device(asked)) == torch.device(asked)
+    with pytest.raises(RuntimeError, match="'mps' is absent here"):
+        dnnl.device(torch.device("mps"))
+    with pytest.raises(RuntimeError, match="'cpu:7' is absent here"):
+        dnnl.device(torch.device("cpu", 7))
+    for other in (torch.device("meta"), 0):
+        with pytest.raises(ValueError, match="one of cpu, cuda, mps, xpu, auto"):
+            dnnl.device(other)
+
+
 @pytest.mark.parametrize("name", ["gpu", "cuda:0", "tpu", "", "cpu cuda"])
-def test_a_name_that_is_no_device_is_an_error_that_names_the_five(monkeypatch, name):
+def test_another_name_is_an_error_that_lists_the_five(monkeypatch, name):
     with pytest.raises(ValueError, match=f"one of cpu, cuda, mps, xpu, auto .*but got '{name}'"):
         dnnl.device(name)
     if name:

@@ -97,6 +97,11 @@ WRONG = [
         "photograph to be one of 'cat'.* got 'dog'",
     ),
     (EraseAndReconstruct, "photograph", "own", "Expected an image in own before"),
+    (EraseAndReconstruct, "photograph", np.array(["cat", "dog"]), "Expected photograph .* array"),
+    (EraseAndReconstruct, "erased", np.arange(3), "Expected erased .* array"),
+    (EraseAndReconstruct, "positions", np.zeros(2), "Expected positions .* array"),
+    (ClassAttention, "hide", torch.zeros(2), "Expected hide .* tensor"),
+    (ClassAttention, "head", np.zeros(2), "Expected head .* array"),
     (EraseAndReconstruct, "own", b"123", "Expected own to be 9408 bytes .* got 3 bytes"),
     (EraseAndReconstruct, "own", None, "Expected own to be 9408 bytes .* got None"),
     (EraseAndReconstruct, "positions", "on", "Expected positions to be one of .* got 'on'"),
@@ -135,6 +140,51 @@ def test_wrong_crops_are_refused() -> None:
         ClassAttention(crops={"own": torch.zeros(3, 56, 56)})
     with pytest.raises(ValueError, match="Expected at least one crop"):
         ClassAttention(crops={})
+    with pytest.raises(vit.DTypeError, match="'a' has torch.uint8: scale it first"):
+        ClassAttention(crops={"a": torch.zeros(3, 56, 56, dtype=torch.uint8)})
+
+
+def _model(image_size: int, num_layers: int = 1) -> ChapterModel:
+    return ChapterModel(
+        ["a", "b"],
+        image_size=image_size,
+        embed_dim=8,
+        num_heads=2,
+        num_layers=num_layers,
+        hidden_dim=8,
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
+@pytest.mark.parametrize("kind", BOTH)
+def test_a_model_of_another_dtype_is_shown_and_left_as_it_was(kind, dtype) -> None:
+    model = _model(8).to(dtype)
+    explorer = kind(model)
+    assert explorer.still() and {p.dtype for p in model.parameters()} == {dtype}
+    packed = torch.frombuffer(bytearray(explorer._weights), dtype=torch.float16)
+    expected = torch.cat([t.detach().flatten() for t in model.state_dict().values()])
+    assert torch.equal(packed, expected.half())
+
+
+def test_a_model_in_float32_is_not_copied() -> None:
+    model = _model(8)
+    assert EraseAndReconstruct(model).model is model
+
+
+def test_a_model_that_cannot_be_shown_is_refused_in_our_words() -> None:
+    with pytest.raises(vit.ShapeError, match=r"'cat', 256×385, .* are 300×300: pass crops"):
+        EraseAndReconstruct(_model(300))
+    assert EraseAndReconstruct(_model(300), {"mine": torch.rand(3, 300, 300)}).photograph == "mine"
+    with pytest.raises(ValueError, match="at least two patches and one layer, but got 1 and 1"):
+        ClassAttention(_model(4))
+    with pytest.raises(ValueError, match="at least two patches and one layer, but got 4 and 0"):
+        ClassAttention(_model(8, num_layers=0))
+    assert EraseAndReconstruct(_model(4)).still()
+    model = _model(8)
+    with torch.no_grad():
+        model.mask_token[0, 0, 0] = 1e6
+    with pytest.raises(ValueError, match="65504, the largest of float16"):
+        EraseAndReconstruct(model)
 
 
 def test_an_image_of_ones_own_is_shown_and_kept() -> None:
@@ -232,7 +282,7 @@ def run_in_page(page, model, image, mask=None, table=None, repeat=0) -> dict:
 def run_in_torch(model, image, mask=None, table=None) -> dict[str, torch.Tensor]:
     with torch.no_grad():
         sequence = model.sequence(image, mask, table)
-        tokens, attention = model.encoder(sequence, return_attention=True)
+        tokens, attention = model.encoder(sequence), vit.attention_maps(model.encoder, sequence)
         return {
             "tokens": tokens,
             "logits": model.vit.head(tokens),

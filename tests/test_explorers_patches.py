@@ -36,6 +36,7 @@ both = pytest.mark.parametrize("explorer", [explorers.PatchGrid, explorers.Pipel
         ("patch_size", None, "but got None"),
         ("index", 196, "from 0 to 195, but got 196"),
         ("index", -1, "but got -1"),
+        ("index", None, "but got None"),
         ("lang", "de", "'en', 'zh', but got 'de'"),
     ],
 )
@@ -51,7 +52,14 @@ def test_a_grid_refuses_a_wrong_value_and_stays_as_it_was(name, value, says) -> 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("step", 6), ("step", None), ("step", "tokens"), ("order", "last"), ("token", 17)],
+    [
+        ("step", 6),
+        ("step", None),
+        ("step", "tokens"),
+        ("order", "last"),
+        ("order", np.array(["sliced", "last"])),
+        ("token", 17),
+    ],
 )
 def test_a_pipeline_refuses_a_wrong_value_and_stays_as_it_was(name, value) -> None:
     pipeline = explorers.Pipeline()
@@ -117,6 +125,27 @@ def test_the_stages_are_those_of_the_library() -> None:
         embed.pos_embed.pos_embed.copy_(pipeline.positions)
         expected = embed(data.standardize(pipeline.image)[None])
     assert torch.allclose(pipeline.stages()["dropout"], expected, atol=2e-3)  # (half precision)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_dropout_of_everything_gives_zeros_as_torch_has_it(order: str) -> None:
+    stages = explorers.Pipeline(dropout=1.0).stages(order)
+    assert torch.equal(stages["dropout"], torch.zeros(1, 17, 32))
+    assert all(bool(x.isfinite().all()) for x in stages.values())
+
+
+@pytest.mark.parametrize("dropout", [float("nan"), -0.1, 1.1, "0.1", None, True])
+def test_a_wrong_dropout_is_refused(dropout) -> None:
+    with pytest.raises(TraitError, match="Expected dropout to be a number from 0 to 1, but got"):
+        explorers.Pipeline(dropout=dropout)
+
+
+@both
+def test_images_of_bytes_or_arrays_are_refused(explorer) -> None:
+    with pytest.raises(vit.DTypeError, match="torch.uint8: scale it first"):
+        explorer(torch.zeros(3, 64, 64, dtype=torch.uint8))
+    with pytest.raises(vit.DTypeError, match="ndarray"):
+        explorer(np.zeros((3, 64, 64)))
 
 
 # ---- the page ---------------------------------------------------------------------------------

@@ -140,6 +140,7 @@ def test_the_right_answer_stands_in_every_place() -> None:
         ("section", 1, "Expected section .* got 1"),
         ("lang", "fr", "Expected lang .* got 'fr'"),
         ("answers", [1], r"Expected answers to be a dict .* got \[1\]"),
+        ("answers", None, "Expected answers to be a dict .* got None"),
         ("answers", {"nothing": 0}, "Expected answers to the questions .* got one to 'nothing'"),
         ("answers", {"ribbons": 4}, "Expected the answer to ribbons .* from 0 to 3, but got 4"),
         ("answers", {"ribbons": True}, "Expected the answer to ribbons .* got True"),

@@ -60,6 +60,8 @@ def test_a_wrong_value_is_refused_and_changes_nothing(kind, name, wrong, message
 def test_an_unknown_photograph_is_refused() -> None:
     with pytest.raises(TraitError, match="Expected photograph to be one of .* but got 'dog'"):
         Resize("dog")
+    with pytest.raises(TraitError, match="Expected photograph to be one of .* but got array"):
+        Resize(np.array(["cat", "dog"]))
 
 
 def test_making_an_explorer_draws_no_random_numbers() -> None:

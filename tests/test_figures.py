@@ -191,3 +191,105 @@ def test_a_photograph_is_shown_to_six_bits() -> None:
     image = data.photograph("cat", 64)
     shown = figures.images({"": image}, size=3).axes[0].images[0].get_array()
     assert np.abs(shown - image.permute(1, 2, 0).numpy()).max() <= 0.5 / 63 + 1e-6
+
+
+# ---- what they refuse, and what they leave open --------------------------------------------------
+
+ATTENTION = torch.full((2, 13, 13), 1 / 13)
+TABLE = torch.randn(1, 13, 4, generator=torch.Generator().manual_seed(0))
+PICTURES = {
+    "two channels": (torch.rand(2, 8, 8), r"1, 3 or 4 channels, .* but got \(2, 8, 8\)"),
+    "channels last": (torch.rand(8, 8, 3), r"1, 3 or 4 channels, .* but got \(8, 8, 3\)"),
+    "a batch": (torch.rand(1, 3, 8, 8), r"but got \(1, 3, 8, 8\)"),
+    "no pixels": (torch.rand(3, 0, 8), "with pixels"),
+    "int64": (torch.zeros(3, 8, 8, dtype=torch.long), "uint8, but got torch.int64"),
+    "an array": (np.zeros((3, 8, 8)), "torch.Tensor .* but got ndarray"),
+}
+
+
+@pytest.mark.parametrize("kind", PICTURES)
+def test_pictures_of_other_layouts_are_refused_in_our_words(kind: str) -> None:
+    picture, message = PICTURES[kind]
+    for draw in (figures.images, figures.pipeline):
+        with pytest.raises(vit.ShapeError, match=message):
+            draw({"x": picture})
+
+
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda: figures.images({}), "at least one picture"),
+        (lambda: figures.images({"a": IMAGE}, columns=0), "columns of at least 1"),
+        (lambda: figures.pipeline({}), "at least one tensor"),
+        (lambda: figures.curves({}), "at least one line"),
+        (lambda: figures.curves({"a": []}), "values in the line 'a', but got 0"),
+        (lambda: figures.curves({"a": [1, 2]}, x=[1]), "1 values in the line 'a', but got 2"),
+        (lambda: figures.bars({}), "at least one value"),
+        (lambda: figures.sequence_strip(IMAGE, 6, first=0), "first of at least 1"),
+        (lambda: figures.sequence_strip(IMAGE, 6, num_prefix_tokens=-1), "num_prefix_tokens"),
+        (lambda: figures.patch_grid(IMAGE, 6, highlight=[8]), "from 0 to 7, but got 8"),
+        (lambda: figures.similarity_maps(TABLE, (3, 4), positions=[]), "at least one position"),
+        (lambda: figures.similarity_maps(TABLE, (3, 4), positions=[(3, 0)]), r"but got \(3, 0\)"),
+        (lambda: figures.similarity_maps(TABLE, (3, 4), positions=[(0, -1)]), "but got"),
+        (lambda: figures.similarity_maps(TABLE.expand(2, -1, -1), (3, 4)), r"got \(2, 13, 4\)"),
+        (lambda: figures.similarity_rows({}, (3, 4), [(0, 0)]), "at least one table"),
+        (lambda: figures.similarity_rows({"a": TABLE}, (3, 4), []), "at least one position"),
+        (lambda: figures.sampling_grid(0, 3), "old_size of at least 1"),
+        (lambda: figures.sampling_grid(3, 0), "new_size of at least 1"),
+        (lambda: figures.attention_maps(ATTENTION[:0], (3, 4)), "at least one head"),
+        (lambda: figures.attention_maps(ATTENTION[:, :5], (3, 4)), r"got \(2, 5, 13\)"),
+        (lambda: figures.attention_maps([], (3, 4)), "at least one layer"),
+        (lambda: figures.attention_maps(ATTENTION, (3, 4), query=13), "query from 0 to 12"),
+        (lambda: figures.attention_maps(ATTENTION, (3, 4), query=-1), "query from 0 to 12"),
+        (
+            lambda: figures.scatter(torch.zeros(2, 2), torch.tensor([0, 2]), ["a", "b"]),
+            "labels from 0 to 1, one for each name, but got 2",
+        ),
+        (
+            lambda: figures.scatter(torch.zeros(2, 2), torch.tensor([0, -1]), ["a", "b"]),
+            "but got -1",
+        ),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_our_words(draw, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        draw()
+    assert plt.get_fignums() == []
+
+
+def test_a_figure_that_fails_half_way_is_closed_and_others_stay_open(monkeypatch) -> None:
+    mine = figures.images({"a": IMAGE})
+    with pytest.raises(vit.ShapeError):
+        figures.images({"a": IMAGE, "b": torch.rand(2, 8, 8)})  # fails at the second picture
+    with pytest.raises(KeyboardInterrupt), figures.drawing():
+        plt.figure()
+        raise KeyboardInterrupt
+    assert plt.get_fignums() == [mine.number]
+
+
+def test_many_curves_are_all_drawn_and_no_two_look_alike() -> None:
+    lines = {f"line {i}": [float(i), i + 1.0] for i in range(20)}
+    (ax,) = figures.curves(lines).axes
+    assert [t.get_text() for t in ax.texts] == list(lines)
+    for line, values in zip(ax.lines, lines.values(), strict=True):
+        np.testing.assert_allclose(line.get_ydata(), values)
+    looks = {(line.get_color(), str(line._unscaled_dash_pattern)) for line in ax.lines}
+    assert len(looks) == 20
+    assert {line._unscaled_dash_pattern[1] for line in ax.lines[:6]} == {None}  # solid
+
+
+def test_pictures_of_bytes_are_shown_as_their_floats_are() -> None:
+    image = (data.photograph("cat", 32) * 255).round()
+    shown, expected = (
+        figures.images({"": picture}).axes[0].images[0].get_array()
+        for picture in (image.byte(), image / 255)
+    )
+    np.testing.assert_array_equal(shown, expected)
+    assert 0.1 < float(np.mean(shown)) < 0.9
+
+
+def test_half_precision_is_drawn() -> None:
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        figures.images({"": IMAGE.to(dtype), "matrix": IMAGE[0].to(dtype)})
+        figures.similarity_maps(TABLE.to(dtype), (3, 4))
+        figures.attention_maps(ATTENTION.to(dtype), (3, 4))

@@ -50,6 +50,12 @@ class ClassAttention(LiveExplorer):
         if model is None and crops is None:  # a map in which one sees what is looked at
             traits = {"photograph": "temple", "layer": 1, "head": 0, "patch": 174, **traits}
         super().__init__(model, crops, **traits)
+        layers = self._index["config"]["num_layers"]
+        if self.num_patches < 2 or not layers:
+            raise ValueError(
+                "Expected a model with at least two patches and one layer, "
+                f"but got {self.num_patches} and {layers}."
+            )
         if "count" not in traits:
             self.count = 3 * self.num_patches // 4
 
@@ -69,7 +75,7 @@ class ClassAttention(LiveExplorer):
 
     @traitlets.validate("hide")
     def _valid_hide(self, proposal: Any) -> str:
-        return str(choice("hide", proposal["value"], HIDE))
+        return choice("hide", proposal["value"], HIDE)
 
     @traitlets.validate("count")
     def _valid_count(self, proposal: Any) -> int:

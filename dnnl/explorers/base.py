@@ -3,7 +3,7 @@
 import base64
 import io
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import anywidget
 import matplotlib.pyplot as plt
@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 from torch import Tensor
 
-from dnnl.models.vit import ShapeError
-
-T = TypeVar("T")
+from dnnl.models.vit import DTypeError, ShapeError
+from dnnl.models.vit.checks import check_dims
 
 FOLDER = Path(__file__).parent
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -87,13 +86,12 @@ class Explorer(anywidget.AnyWidget):
         return data, metadata
 
 
-def choice(name: str, value: Any, allowed: tuple[T, ...]) -> T:
+def choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """Return ``value`` if it is one of ``allowed``; else raise a ``TraitError`` that lists them."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         listed = ", ".join(repr(v) for v in allowed)
         raise traitlets.TraitError(f"Expected {name} to be one of {listed}, but got {value!r}.")
-    chosen: T = value
-    return chosen
+    return value
 
 
 def between(name: str, value: Any, low: int, high: int) -> int:
@@ -106,8 +104,15 @@ def between(name: str, value: Any, low: int, high: int) -> int:
 
 
 def half(values: Tensor) -> bytes:
-    """Return a tensor as little-endian float16 bytes, row-major: ``halfToFloat`` reads them."""
-    return values.detach().cpu().float().numpy().astype("<f2").tobytes()
+    """Return a tensor as little-endian float16 bytes, row-major: ``halfToFloat`` reads them.
+
+    Raises:
+        ValueError: if a number is not finite, or too large for float16.
+    """
+    rounded = values.detach().cpu().float().half()
+    if not bool(rounded.isfinite().all()):
+        raise ValueError("Expected finite numbers of at most 65504, the largest of float16.")
+    return rounded.numpy().astype("<f2").tobytes()
 
 
 def rgb8(image: Tensor) -> bytes:
@@ -132,8 +137,14 @@ def packed_image(image: Tensor, colors: int = 256) -> tuple[bytes, Tensor]:
 
 def check_image(image: Tensor, least: int = 8, most: int = 256) -> Tensor:
     """Return ``image`` if it is ``(3, H, W)``, of a size that a page can carry; else raise."""
-    if image.dim() != 3 or image.shape[0] != 3:
+    check_dims(image, "(3, H, W)", "an image")
+    if image.shape[0] != 3:
         raise ShapeError(f"Expected an image (3, H, W), but got {tuple(image.shape)}.")
+    if not image.is_floating_point():
+        raise DTypeError(
+            f"Expected an image of floats in [0, 1], but got {image.dtype}: scale it first, as in "
+            "image.float() / 255."
+        )
     if not all(least <= n <= most for n in image.shape[1:]):
         raise ShapeError(
             f"Expected an image with sides from {least} to {most}, but got "
@@ -145,8 +156,10 @@ def check_image(image: Tensor, least: int = 8, most: int = 256) -> Tensor:
 def png(figure: Figure, *, dpi: int = 110, colors: int = 128) -> bytes:
     """Return a figure as a small PNG (a palette of ``colors``), and close it."""
     drawn = io.BytesIO()
-    figure.savefig(drawn, format="png", dpi=dpi, transparent=True)
-    plt.close(figure)
+    try:
+        figure.savefig(drawn, format="png", dpi=dpi, transparent=True)
+    finally:
+        plt.close(figure)
     with Image.open(drawn) as image:
         packed = io.BytesIO()
         image.convert("RGBA").quantize(colors, method=Image.Quantize.FASTOCTREE).save(

@@ -7,10 +7,11 @@ import torch
 import traitlets
 from torch import Tensor
 
+import dnnl
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
 from dnnl.explorers.base import Setting, between, choice, esm, png
-from dnnl.explorers.live import LiveExplorer, trained
+from dnnl.explorers.live import LiveExplorer
 
 POSITIONS = ("true", "off", "shuffled")
 
@@ -43,7 +44,7 @@ class EraseAndReconstruct(LiveExplorer):
         crops: Mapping[str, Tensor] | None = None,
         **traits: Any,
     ) -> None:
-        model = trained() if model is None else model
+        model = dnnl.load_chapter_model() if model is None else model
         n = model.embedding.patch_embed.num_patches
         # A fixed order and fixed holes, so that the page is the same whenever it is made.
         generator = torch.Generator().manual_seed(0)
@@ -64,7 +65,7 @@ class EraseAndReconstruct(LiveExplorer):
 
     @traitlets.validate("positions")
     def _valid_positions(self, proposal: Any) -> str:
-        return str(choice("positions", proposal["value"], POSITIONS))
+        return choice("positions", proposal["value"], POSITIONS)
 
     @traitlets.validate("brush")
     def _valid_brush(self, proposal: Any) -> int:
@@ -78,7 +79,7 @@ class EraseAndReconstruct(LiveExplorer):
 
     def table(self) -> Tensor:
         """Return the table of positions that the model uses now, ``(1, 1 + N, D)``."""
-        table = self.model.embedding.pos_embed.pos_embed.detach().cpu()
+        table = self.model.embedding.pos_embed.pos_embed.detach()
         if self.positions == "off":
             return torch.zeros_like(table)
         if self.positions == "shuffled":

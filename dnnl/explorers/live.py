@@ -1,5 +1,6 @@
 """What the explorers share in which the chapter's model computes in the page."""
 
+import copy
 import functools
 from collections.abc import Mapping
 from typing import Any
@@ -11,11 +12,10 @@ from torch import Tensor
 import dnnl
 from dnnl import data
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Explorer, Setting, choice, rgb8
-from dnnl.models.vit.checks import ShapeError, format_size
+from dnnl.explorers.base import Explorer, Setting, choice, half, rgb8
+from dnnl.models.vit.checks import DTypeError, ShapeError, check_dims, format_size
 
 OWN = "own"
-
 
 _CENTRES = {  # row and column, in a photograph whose shorter side has 256 pixels
     "cat": (94, 140),
@@ -26,12 +26,6 @@ _CENTRES = {  # row and column, in a photograph whose shorter side has 256 pixel
 }
 
 
-def trained() -> ChapterModel:
-    """Return the chapter's trained model, and leave the caller's random numbers as they were."""
-    with torch.random.fork_rng(devices=[]):
-        return dnnl.load_chapter_model()
-
-
 def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
     """Pack a model for the class ``ChapterVit`` of ``vit.js``.
 
@@ -40,8 +34,11 @@ def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
         dict's order, nothing between them; and an index for JSON: ``config`` with the numbers that
         the forward pass needs, ``photographs`` with the names of the logits, ``tensors`` with
         ``[name, shape]`` of each.
+
+    Raises:
+        ValueError: if a weight is not finite, or too large for float16.
     """
-    tensors = {name: t.detach().cpu() for name, t in model.state_dict().items()}
+    tensors = model.state_dict()
     patch_embed = model.embedding.patch_embed
     config = {
         "image_size": list(patch_embed.image_size),
@@ -56,7 +53,7 @@ def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
         "photographs": list(model.photographs),
         "tensors": [[name, list(t.shape)] for name, t in tensors.items()],
     }
-    return b"".join(t.numpy().astype("<f2").tobytes() for t in tensors.values()), index
+    return b"".join(half(t) for t in tensors.values()), index
 
 
 @functools.lru_cache(maxsize=1)
@@ -65,14 +62,31 @@ def _photographs() -> dict[str, Tensor]:
 
 
 def chapter_crops(height: int, width: int) -> dict[str, Tensor]:
-    """Return crops ``(3, height, width)`` of five photographs that the chapter's model knows."""
+    """Return crops ``(3, height, width)`` of five photographs that the chapter's model knows.
+
+    Raises:
+        ShapeError: if a photograph is smaller.
+    """
     out = {}
     for name, (row, column) in _CENTRES.items():
         image = _photographs()[name]
+        if height > image.shape[1] or width > image.shape[2]:
+            raise ShapeError(
+                f"Expected a model of images that fit into the photograph {name!r}, "
+                f"{format_size((image.shape[1], image.shape[2]))}, but its images are "
+                f"{format_size((height, width))}: pass crops of your own."
+            )
         top = min(max(0, row - height // 2), image.shape[1] - height)
         left = min(max(0, column - width // 2), image.shape[2] - width)
         out[name] = image[:, top : top + height, left : left + width]
     return out
+
+
+def _in_float32(model: ChapterModel) -> ChapterModel:
+    """Return the model itself if it is in float32 on the CPU, else such a copy."""
+    if all(t.dtype == torch.float32 and t.device.type == "cpu" for t in model.parameters()):
+        return model
+    return copy.deepcopy(model).float().cpu()
 
 
 class LiveExplorer(Explorer):
@@ -80,6 +94,7 @@ class LiveExplorer(Explorer):
 
     Args:
         model: a :class:`dnnl.chapter_model.ChapterModel`; by default the chapter's trained one.
+            Unless it is in float32 on the CPU, the explorer makes a copy that is.
         crops: name → image ``(3, H, W)`` in [0, 1] of the model's image size; by default crops of
             five of the chapter's photographs.
 
@@ -89,7 +104,7 @@ class LiveExplorer(Explorer):
             nothing.
 
     Raises:
-        ShapeError: if a crop has another size.
+        ShapeError: if a crop has another size, or integers as pixels.
         traitlets.TraitError: for a wrong value, here and later; the explorer stays as it was.
     """
 
@@ -107,7 +122,7 @@ class LiveExplorer(Explorer):
         crops: Mapping[str, Tensor] | None = None,
         **traits: Any,
     ) -> None:
-        self.model = trained() if model is None else model
+        self.model = _in_float32(dnnl.load_chapter_model() if model is None else model)
         patch_embed = self.model.embedding.patch_embed
         self._image_size, self._grid_size = patch_embed.image_size, patch_embed.grid_size
         height, width = self._image_size
@@ -115,6 +130,12 @@ class LiveExplorer(Explorer):
         if not crops or OWN in crops:
             raise ValueError(f"Expected at least one crop, none of them named {OWN!r}.")
         for name, crop in crops.items():
+            check_dims(crop, "(3, H, W)", f"the crop {name!r}")
+            if not crop.is_floating_point():
+                raise DTypeError(
+                    f"Expected crops of floats in [0, 1], but {name!r} has {crop.dtype}: scale it "
+                    "first, as in crop.float() / 255."
+                )
             if tuple(crop.shape) != (3, height, width):
                 raise ShapeError(
                     f"Expected crops of shape {(3, height, width)}, but {name!r} has "
@@ -136,7 +157,7 @@ class LiveExplorer(Explorer):
 
     @traitlets.validate("photograph")
     def _valid_photograph(self, proposal: Any) -> str:
-        name: str = choice("photograph", proposal["value"], (*self._names, OWN))
+        name = choice("photograph", proposal["value"], (*self._names, OWN))
         if name == OWN and not self.own:
             raise traitlets.TraitError("Expected an image in own before photograph is 'own'.")
         return name
@@ -147,8 +168,8 @@ class LiveExplorer(Explorer):
         if not isinstance(value, bytes) or len(value) not in (0, size):
             got = f"{len(value)} bytes" if isinstance(value, bytes) else repr(value)
             raise traitlets.TraitError(
-                f"Expected own to be {size} bytes (an image {format_size(self._image_size)} in RGB) or "
-                f"none, but got {got}."
+                f"Expected own to be {size} bytes (an image {format_size(self._image_size)} in "
+                f"RGB) or none, but got {got}."
             )
         if not value and self.photograph == OWN:
             raise traitlets.TraitError("Expected an image in own while photograph is 'own'.")

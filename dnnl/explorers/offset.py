@@ -9,9 +9,9 @@ import traitlets
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+import dnnl
 from dnnl import data, figures
 from dnnl.explorers.base import Explorer, Setting, between, choice, esm, half, png, rgb8
-from dnnl.explorers.live import trained
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")
@@ -42,7 +42,7 @@ def photograph() -> Tensor:
 @functools.cache
 def tables() -> dict[str, Tensor]:
     """Return the tables ``(N, D)`` without their prefix rows, in float64."""
-    learned = trained().embedding.pos_embed.pos_embed.detach()[0, 1:].double()
+    learned = dnnl.load_chapter_model().embedding.pos_embed.pos_embed.detach()[0, 1:].double()
     generator = torch.Generator().manual_seed(0)
     random = torch.randn(learned.shape, generator=generator, dtype=torch.float64)
     sincos = vit.sincos_pos_embedding(GRID, learned.shape[1])[0].double()
@@ -52,10 +52,9 @@ def tables() -> dict[str, Tensor]:
 @functools.cache
 def tokens() -> Tensor:
     """Return the trained model's tokens of the photograph, without positions: ``(N, D)``."""
-    embedding = trained().embedding.double()
+    embedding = dnnl.load_chapter_model().embedding.double()
     with torch.no_grad():
-        found: Tensor = embedding.patch_embed(data.standardize(photograph())[None].double())[0]
-    return found
+        return embedding.patch_embed(data.standardize(photograph())[None].double())[0]
 
 
 @functools.cache
@@ -121,7 +120,7 @@ class Offset(Explorer):
 
     @traitlets.validate("table")
     def _valid_table(self, proposal: Any) -> str:
-        return str(choice("table", proposal["value"], TABLES))
+        return choice("table", proposal["value"], TABLES)
 
     @traitlets.validate("patch")
     def _valid_patch(self, proposal: Any) -> int:

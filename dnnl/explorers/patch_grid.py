@@ -40,16 +40,18 @@ class PatchGrid(Explorer):
         image: Tensor | None = None,
         *,
         patch_size: int = 16,
-        index: int | None = None,
-        **kwargs: Any,
+        **traits: Any,
     ) -> None:
         photo = check_image(data.photograph() if image is None else image, least=16)
         packed, self.image = packed_image(photo)
         size = list(photo.shape[1:])
-        super().__init__(_photo=packed, _size=size, **kwargs)
+        given, index = "index" in traits, traits.pop("index", None)
+        super().__init__(_photo=packed, _size=size, **traits)
         self.patch_size = patch_size
         rows, columns = self.grid_size
-        self.index = int(0.36 * rows) * columns + columns // 3 if index is None else index
+        self.index = int(0.36 * rows) * columns + columns // 3
+        if given:
+            self.index = index
 
     @property
     def grid_size(self) -> tuple[int, int]:

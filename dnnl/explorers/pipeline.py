@@ -39,7 +39,7 @@ class Pipeline(Explorer):
         seed: of the weights and of the dropout.
 
     Raises:
-        ShapeError: if the image has another shape.
+        ShapeError: if the image has another shape or dtype.
         traitlets.TraitError: for a value out of range, here and later.
     """
 
@@ -64,6 +64,14 @@ class Pipeline(Explorer):
         seed: int = 0,
         **kwargs: Any,
     ) -> None:
+        if (
+            isinstance(dropout, bool)
+            or not isinstance(dropout, (int, float))
+            or not 0 <= dropout <= 1
+        ):
+            raise traitlets.TraitError(
+                f"Expected dropout to be a number from 0 to 1, but got {dropout!r}."
+            )
         # As the pixels travel: eight bits each.
         photo = check_image(data.photograph("cat", 64) if image is None else image, 64, 64)
         self.image = photo.mul(255).round() / 255
@@ -127,8 +135,9 @@ class Pipeline(Explorer):
         return out
 
     def _drop(self, x: Tensor) -> Tensor:
-        dropped: Tensor = x * self.kept / (1 - self.dropout)
-        return dropped
+        if self.dropout == 1:
+            return torch.zeros_like(x)
+        return x * self.kept / (1 - self.dropout)
 
     def still(self) -> bytes:
         """Return the tensors up to the step as a PNG."""

@@ -44,11 +44,10 @@ class Quiz(Explorer):
     answers = Setting().tag(sync=True)
     _content = traitlets.Dict().tag(sync=True)
 
-    def __init__(
-        self, section: str = "index", *, answers: dict[str, int] | None = None, **traits: Any
-    ) -> None:
+    def __init__(self, section: str = "index", **traits: Any) -> None:
+        given, answers = "answers" in traits, traits.pop("answers", None)
         super().__init__(section=section, **traits)
-        if answers is not None:  # (after the section, which clears them)
+        if given:  # after the section, which clears them
             self.answers = answers
 
     @traitlets.default("_content")
@@ -88,7 +87,7 @@ class Quiz(Explorer):
 
     @traitlets.validate("section")
     def _valid_section(self, proposal: Any) -> str:
-        return str(choice("section", proposal["value"], tuple(editions()["en"])))
+        return choice("section", proposal["value"], tuple(editions()["en"]))
 
     @traitlets.observe("section")
     def _turn_to(self, _: Any) -> None:

@@ -63,8 +63,7 @@ class Resize(Explorer):
 
     def __init__(self, photograph: str = "coffee", **traits: Any) -> None:
         choice("photograph", photograph, tuple(data.PHOTOGRAPHS))
-        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-            self._model = dnnl.load_chapter_model()
+        self._model = dnnl.load_chapter_model()
         weights, index = live.pack(self._model)
         self._region = _middle(photograph, MOST * self._patch)
         # Which patches to hide: those that come first in one fixed random order.
@@ -100,8 +99,7 @@ class Resize(Explorer):
 
     @traitlets.validate("mode")
     def _valid_mode(self, proposal: Any) -> str:
-        mode: str = choice("mode", proposal["value"], MODES)
-        return mode
+        return choice("mode", proposal["value"], MODES)
 
     def table(self) -> Tensor:
         """Return the resized table ``(1, 1 + rows * columns, D)``."""
@@ -146,8 +144,7 @@ class Resize(Explorer):
         dim = table.shape[-1]
         mean, axes, ends = values[:dim], values[dim : 4 * dim].reshape(3, dim), values[4 * dim :]
         places = (table[0, 1:] - mean) @ axes.T
-        shades: Tensor = ((places - ends[:3]) / (ends[3:] - ends[:3])).clamp(0, 1)
-        return shades
+        return ((places - ends[:3]) / (ends[3:] - ends[:3])).clamp(0, 1)
 
     @torch.no_grad()
     def still(self) -> bytes:
@@ -164,15 +161,17 @@ class Resize(Explorer):
             f"cos, ({r}, {c})": (unit @ unit[r * grid[1] + c]).reshape(grid).numpy(),
             f"MSE {error:.3f}, zeros {zeros:.3f}": _filled(self._model, x, mask, table),
         }
-        with plt.rc_context(figures._STYLE):
+        with figures.drawing():
             figure, axes = plt.subplots(1, 4, figsize=(7.2, 2.2))
             for ax, (title, values) in zip(axes, panels.items(), strict=True):
                 ax.imshow(values, vmin=-1, vmax=1)
                 ax.set_title(title, fontsize=9)
                 ax.axis("off")
         drawn = io.BytesIO()  # (whole: the colours of a table would not survive a palette)
-        figure.savefig(drawn, format="png", dpi=90, transparent=True)
-        plt.close(figure)
+        try:
+            figure.savefig(drawn, format="png", dpi=90, transparent=True)
+        finally:
+            plt.close(figure)
         return drawn.getvalue()
 
 
@@ -208,5 +207,4 @@ def _filled(model: ChapterModel, x: Tensor, mask: Tensor, table: Tensor) -> np.n
     """Return the crop with its hidden patches filled in, ``(H, W, 3)``."""
     patches = torch.where(mask[..., None], model.reconstruct(x, mask, table), model.standardize(x))
     grid = model.embedding.patch_embed.grid_of(x)
-    pixels: np.ndarray = model.picture(patches, grid)[0].permute(1, 2, 0).numpy()
-    return pixels
+    return model.picture(patches, grid)[0].permute(1, 2, 0).numpy()

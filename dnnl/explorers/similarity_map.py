@@ -38,10 +38,10 @@ class SimilarityMap(Explorer):
     _random = traitlets.Bytes().tag(sync=True)
 
     def __init__(self, **traits: Any) -> None:
+        embedding = dnnl.load_chapter_model().embedding
+        grid, trained = embedding.patch_embed.grid_size, embedding.pos_embed.pos_embed
+        dim = trained.shape[-1]
         with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they were
-            embedding = dnnl.load_chapter_model().embedding
-            grid, trained = embedding.patch_embed.grid_size, embedding.pos_embed.pos_embed
-            dim = trained.shape[-1]
             torch.manual_seed(0)
             fresh = vit.ViTPositionalEmbedding(dim, grid[0] * grid[1]).pos_embed
         super().__init__(
@@ -54,13 +54,11 @@ class SimilarityMap(Explorer):
 
     @traitlets.validate("table")
     def _valid_table(self, proposal: Any) -> str:
-        table: str = choice("table", proposal["value"], TABLES)
-        return table
+        return choice("table", proposal["value"], TABLES)
 
     @traitlets.validate("scale")
     def _valid_scale(self, proposal: Any) -> str:
-        scale: str = choice("scale", proposal["value"], ("full", "own"))
-        return scale
+        return choice("scale", proposal["value"], ("full", "own"))
 
     @traitlets.validate("token")
     def _valid_token(self, proposal: Any) -> int:
@@ -88,7 +86,7 @@ class SimilarityMap(Explorer):
         maps = (unit[1:] @ unit[1:].T).reshape(rows, columns, rows, columns)
         mosaic = maps.permute(0, 2, 1, 3).reshape(rows * rows, columns * columns)
         low = float(maps.min()) if self.scale == "own" else -1.0
-        with plt.rc_context(figures._STYLE):
+        with figures.drawing():
             figure, (left, right) = plt.subplots(1, 2, figsize=(6.4, 3.2))
             shown = self.similarity()[1:].reshape(rows, columns)
             left.imshow(shown.numpy(), vmin=low, vmax=1)

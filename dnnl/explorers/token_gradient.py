@@ -45,8 +45,7 @@ def gradients() -> Tensor:
     sequence = embedding.pos_embed(torch.cat([copies, patches], dim=1))
     logits = model.head(model.backbone.encoder(sequence))
     loss = F.cross_entropy(logits, labels, reduction="sum")
-    found = torch.autograd.grad(loss, copies)[0]
-    return found.flatten(1)
+    return torch.autograd.grad(loss, copies)[0].flatten(1)
 
 
 @functools.cache
@@ -111,11 +110,11 @@ class TokenGradient(Explorer):
 
     @traitlets.validate("reduction")
     def _valid_reduction(self, proposal: Any) -> str:
-        return str(choice("reduction", proposal["value"], ("sum", "mean")))
+        return choice("reduction", proposal["value"], ("sum", "mean"))
 
     @traitlets.validate("spread")
     def _valid_spread(self, proposal: Any) -> str:
-        return str(choice("spread", proposal["value"], ("expand", "repeat")))
+        return choice("spread", proposal["value"], ("expand", "repeat"))
 
     def batch_gradient(self) -> Tensor:
         """Return the gradient ``(D,)`` that the token receives from the batch as it is set."""

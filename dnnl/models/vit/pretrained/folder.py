@@ -6,9 +6,7 @@ people.
 """
 
 import json
-import os
-import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,14 @@ from torch import Tensor
 
 from dnnl.models.vit.config import ViTConfig
 from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
-from dnnl.models.vit.pretrained.files import WEIGHTS, Checkpoint, CheckpointError, needs
+from dnnl.models.vit.pretrained.atomic import replace_file
+from dnnl.models.vit.pretrained.files import (
+    CONFIG,
+    WEIGHTS,
+    Checkpoint,
+    CheckpointError,
+    needs,
+)
 from dnnl.models.vit.pretrained.preprocess import Preprocess
 
 FORMAT = "dnnl-vit/1"
@@ -26,8 +31,8 @@ FORMAT = "dnnl-vit/1"
 
 def save(model: Any, folder: str | PathLike[str]) -> None:
     """Write a model; see :meth:`ViTModel.save_pretrained`."""
-    needs("safetensors")
-    from safetensors.torch import save_file
+    safetensors_error = needs("safetensors").SafetensorError
+    save_file = needs("safetensors.torch").save_file
 
     state = model.state_dict()
     _check_like_config(model, state)
@@ -42,8 +47,11 @@ def save(model: Any, folder: str | PathLike[str]) -> None:
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
     metadata = {"format": "pt", "dnnl": text}
-    replace_file(path / WEIGHTS, lambda aside: save_file(weights, aside, metadata))
-    replace_file(path / "config.json", lambda aside: Path(aside).write_text(text + "\n", "utf-8"))
+    try:
+        replace_file(path / WEIGHTS, lambda temporary: save_file(weights, temporary, metadata))
+    except safetensors_error as error:  # a full disk, for example
+        raise OSError(f"Cannot write {path / WEIGHTS}: {error}") from error
+    replace_file(path / CONFIG, lambda temporary: Path(temporary).write_text(text + "\n", "utf-8"))
 
 
 def _check_like_config(model: Any, state: Mapping[str, Tensor]) -> None:
@@ -60,25 +68,6 @@ def _check_like_config(model: Any, state: Mapping[str, Tensor]) -> None:
             f"model.config does not describe this model, so that it could not be built again: "
             f"{changed[0] or type(model).__name__} differs."
         )
-
-
-def replace_file(path: Path, write: Callable[[str], Any]) -> None:
-    """Write a file aside, then rename it: ``path`` is replaced as a whole or stays as it was.
-
-    Raises:
-        OSError: if the file cannot be written.
-    """
-    handle, aside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        write(aside)
-        with open(aside, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(aside, 0o644)
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
 
 
 def own_description(checkpoint: Checkpoint) -> dict[str, Any] | None:

@@ -128,13 +128,13 @@ def load_pretrained(
 ) -> ViTForImageClassification | ViTModel:
     """Return a pretrained Vision Transformer that gives its own library's numbers.
 
-    The layout is recognised by the names: timm and all that took its names (ViT, DeiT with and without
-    distillation, MAE, Facebook's DINOv2, ``no_embed_class``, ``fc_norm``, registers), transformers
-    (ViT, DeiT, MAE, DINOv2 with and without registers; the vision towers of CLIP and SigLIP),
-    OpenAI's CLIP, torchvision, and JAX's npz files; and what ``save_pretrained`` of this package
-    wrote. Layer scale is multiplied into the layer before it. What shapes do not say is taken
-    from a keyword, else from the ``config.json`` beside the weights, else from the rule below.
-    A model of another function under the same names is refused if its configuration says so.
+    The layout is recognised by its names: timm and all that took its names (ViT, DeiT with and
+    without distillation, MAE, Facebook's DINOv2, ``no_embed_class``, ``fc_norm``, registers),
+    transformers (ViT, DeiT, MAE, DINOv2 with and without registers; the vision towers of CLIP and
+    SigLIP), OpenAI's CLIP, torchvision, and JAX's npz files; and what ``save_pretrained`` of this
+    package wrote. Layer scale is multiplied into the layer before it. What shapes do not say is
+    taken from a keyword, else from the ``config.json`` beside the weights, else from the rule
+    below. A model of another function under the same names is refused if its configuration says so.
 
     The result knows how to prepare a photograph (``model.preprocess``) and what its logits stand
     for (``model.labels``), where the checkpoint says it::
