@@ -1,10 +1,10 @@
-# The two commands of the book, and the smaller ones they are made of. `make help` lists them.
+# The two commands of the book, and their parts. `make help` lists them.
 #
 #   make book     builds the site; the last line is the path of its first page
-#   make test     everything that CI runs
+#   make test     runs everything that CI runs
 #
-# Both make their own virtual environment, once: a stamp in it carries a checksum of the files that
-# decide its content, so it is brought up to date when those change and not otherwise.
+# Both create a virtual environment. The name of a stamp file in it contains a checksum of the
+# requirements, so that it is updated if and only if they change.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,7 +20,7 @@ NB ?=
 URL ?=
 PAGES ?=
 
-# The environment's own programs first, in every recipe.
+# In every recipe, programs of the environment come first on PATH.
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := python -m pip install -qq --progress-bar off
@@ -29,17 +29,17 @@ checksum = $(shell cat $(1) | cksum | cut -d' ' -f1)
 BOOK_ENV := $(VENV)/.book-$(call checksum,requirements.txt pyproject.toml)
 TEST_ENV := $(VENV)/.test-$(call checksum,requirements.txt requirements-test.txt pyproject.toml)
 
-# Two workers, one core each: more threads than cores would only wait for one another.
+# Two workers with one thread each: more threads than cores would be slower.
 PYTEST := OMP_NUM_THREADS=1 python -m pytest -n 2
-# Cells and outputs of the Chinese edition are those of the English one, byte for byte
-# (tests/test_editions.py): what runs here proves both.
+# Only English notebooks run: cells and outputs of the Chinese edition are equal to theirs, byte for
+# byte (tests/test_editions.py).
 NBVAL := --nbval --dist loadfile chapters/en
 report = --junitxml=$(REPORTS)/$(1).xml
 
 .PHONY: help book site test lint types unit notebooks notebooks-gpu site-tests execute sync \
   confirm-zh bench-site repository package bench clean
 
-help:  ## this list
+help:  ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 # ---- environments -------------------------------------------------------------------------------
@@ -77,18 +77,18 @@ site: $(BOOK_ENV)
 execute: $(BOOK_ENV)  ## run the notebooks and store their outputs (NB=chapters/en/06_order.ipynb: one)
 	@python tools/execute.py $(NB)
 	@python tools/editions.py sync
-	@python tools/picture.py
+	@python tools/cover.py
 
-sync: $(BOOK_ENV)  ## bring code, outputs and glossary of the Chinese edition up to date
+sync: $(BOOK_ENV)  ## update code, outputs and glossary of the Chinese edition
 	@python tools/editions.py sync
 
 confirm-zh: $(BOOK_ENV)  ## record that the Chinese text fits the English (PAGES="06_order README": some)
 	@python tools/editions.py confirm $(PAGES)
 
-repository: $(BOOK_ENV)  ## put the repository's address everywhere (URL=https://github.com/owner/name)
+repository: $(BOOK_ENV)  ## change the repository's address in every file (URL=https://github.com/owner/name)
 	@python tools/repository.py "$(URL)"
 
-bench-site: $(TEST_ENV) site  ## bytes, requests and time of every page on a slow line, beside stock Jupyter Book
+bench-site: $(TEST_ENV) site  ## measure bytes, requests and time of every page on a slow connection
 	@if python tools/stock_site.py _build/stock; \
 	  then python tools/bench_site.py --stock _build/stock/_build/html $(PAGES); \
 	  else python tools/bench_site.py $(PAGES); fi
@@ -98,13 +98,13 @@ bench-site: $(TEST_ENV) site  ## bytes, requests and time of every page on a slo
 test: $(TEST_ENV)  ## run every check
 	@rm -rf $(REPORTS) && mkdir -p $(REPORTS)
 	@status=0; $(MAKE) --keep-going lint types unit notebooks notebooks-gpu site-tests || status=$$?; \
-	  python tools/total.py $(REPORTS)/*.xml; exit $$status
+	  python tools/sum_reports.py $(REPORTS)/*.xml; exit $$status
 
 lint: $(TEST_ENV)
 	@echo "== ruff" && ruff check . && ruff format --check .
 
 types: $(TEST_ENV)
-	@echo "== types" && mypy --strict
+	@echo "== types" && mypy --strict && mypy --strict benchmarks tools _ext conftest.py
 
 unit: $(TEST_ENV)  ## only the tests of the package and of the notebooks' files
 	@echo "== unit tests" && $(PYTEST) -m "not book" tests $(call report,unit)
@@ -112,21 +112,21 @@ unit: $(TEST_ENV)  ## only the tests of the package and of the notebooks' files
 notebooks: $(TEST_ENV)  ## only the notebooks, run again and compared, on the CPU
 	@echo "== notebooks, CPU" && $(PYTEST) $(NBVAL) --nbval-kernel-name dnnl-cpu $(call report,notebooks-cpu)
 
-notebooks-gpu: $(TEST_ENV)  ## the same on the GPU (DNNL_REQUIRE_GPU=1: fail without one)
+notebooks-gpu: $(TEST_ENV)  ## the notebooks on the GPU (DNNL_REQUIRE_GPU=1: fail without one)
 	@echo "== notebooks, GPU" && $(PYTEST) -n 0 $(NBVAL) --nbval-kernel-name dnnl-gpu $(call report,notebooks-gpu)
 
 site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a browser
 	@echo "== built book" && $(PYTEST) -m book tests $(call report,site)
 
-# Its own environment, by pip's choice: what a user gets, on a Python older than the book's too.
+# A separate environment with pip's choice of versions, as a user gets it; also on an older Python.
 PACKAGE_VENV = $(VENV)-package-$(notdir $(PYTHON))
-package:  ## the tests of the package alone, with the newest dependencies that it allows
+package:  ## test the package alone, with the newest dependencies that it allows
 	@test -x $(PACKAGE_VENV)/bin/python || $(PYTHON) -m venv $(PACKAGE_VENV)
 	@$(PACKAGE_VENV)/bin/python -m pip install -qq --progress-bar off --editable ".[test]"
-	@$(PACKAGE_VENV)/bin/python -m pytest -W default $(wildcard tests/test_vit_*.py)
+	@$(PACKAGE_VENV)/bin/python -m pytest -W default tests/test_package.py $(wildcard tests/test_vit_*.py)
 
-bench: $(TEST_ENV)  ## time the model beside other libraries (BENCH=--quick: a rehearsal)
+bench: $(TEST_ENV)  ## time the model and other libraries (BENCH=--quick: a rehearsal)
 	@python benchmarks/run.py $(BENCH)
 
-clean:  ## remove what was built (the environment stays)
+clean:  ## remove all build products (but not the environment)
 	@rm -rf _build dist .pytest_cache .ruff_cache .mypy_cache .hypothesis

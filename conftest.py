@@ -1,12 +1,12 @@
-"""What every pytest run of the book has in common: above all, a strict nbval.
+"""Options of every pytest run of the book; most of them make nbval strict.
 
-This file stands at the root so that ``pytest --nbval chapters/en/06_order.ipynb`` alone, by anyone,
-checks as much as ``make test`` does. On top of what nbval itself does,
+This file is at the root so that ``pytest --nbval chapters/en/06_order.ipynb`` alone checks as much
+as ``make test`` does. In addition to what nbval does,
 
-- outputs pass through ``tests/sanitize.cfg``, and a cell has two minutes;
+- outputs pass through ``tests/sanitize.cfg``, and a cell may take two minutes;
 - PNG figures are compared, which nbval skips;
-- a code cell that was never executed fails, whereas nbval runs it and compares nothing;
-- the kernel ``dnnl-gpu`` is skipped in the open where there is no CUDA device, or fails if
+- a code cell that was never executed fails, whereas nbval runs it without a comparison;
+- without a CUDA device the kernel ``dnnl-gpu`` is reported as skipped, or fails if
   ``DNNL_REQUIRE_GPU=1``.
 """
 
@@ -26,9 +26,9 @@ ROOT = Path(__file__).resolve().parent
 CELL_TIMEOUT = 120.0
 GPU_KERNEL = "dnnl-gpu"
 
-# Two drawings of one figure may differ by rounding (another processor, a GPU), not by what they
-# say: at most one grey level of 255 on average, and 8 in any block of 16x16 pixels, which a changed
-# digit of a label exceeds.
+# Two drawings of one figure may differ by rounding (another processor, a GPU): at most one grey
+# level of 255 on average, and 8 in any block of 16x16 pixels, which a changed digit of a label
+# exceeds.
 MEAN_LIMIT = 1.0
 BLOCK_LIMIT = 8.0
 BLOCK = 16
@@ -41,7 +41,7 @@ def pixels(png: str) -> np.ndarray:
 
 
 def same_picture(a: str, b: str) -> bool:
-    """Whether two base64 PNGs have one size and show the same, up to rounding."""
+    """Return whether two base64 PNGs have the same size and, up to rounding, the same pixels."""
     if str.__eq__(a, b):
         return True
     first, second = pixels(a), pixels(b)
@@ -55,7 +55,7 @@ def same_picture(a: str, b: str) -> bool:
 
 
 class Picture(str):
-    """A base64 PNG that equals another one when the pictures are the same."""
+    """A base64 PNG that is equal to another one if :func:`same_picture` says so."""
 
     __hash__ = str.__hash__
 
@@ -67,7 +67,7 @@ class Picture(str):
 
 
 def make_strict(cell: Any) -> None:
-    """Let an nbval cell compare its pictures, and fail if it was never executed."""
+    """Make an nbval cell compare its pictures, and fail if it was never executed."""
     file, sanitize, run = cell.parent, cell.sanitize, cell.runtest
     file.skip_compare = tuple(kind for kind in file.skip_compare if kind != "image/png")
 
@@ -77,7 +77,7 @@ def make_strict(cell: Any) -> None:
         return sanitize(value)
 
     def run_and_fail() -> None:
-        run()  # what follows may need it
+        run()  # later cells may need it
         pytest.fail("this code cell was never executed: run `make execute`", pytrace=False)
 
     cell.sanitize = sanitize_or_wrap
@@ -95,7 +95,7 @@ def pytest_configure(config: pytest.Config) -> None:
     option = config.option
     if not getattr(option, "nbval", False):
         return
-    os.environ["HF_HUB_OFFLINE"] = "1"  # the stored outputs are those of a reader without a network
+    os.environ["HF_HUB_OFFLINE"] = "1"  # the stored outputs were made without a network
     if option.nbval_sanitize_with is None:
         option.nbval_sanitize_with = str(ROOT / "tests" / "sanitize.cfg")
     option.nbval_cell_timeout = min(option.nbval_cell_timeout, CELL_TIMEOUT)

@@ -1,9 +1,9 @@
-"""Make the built book complete in itself: every file it needs lies in it, and it needs few.
+"""Make the built book self-contained: it includes every file that it needs, and needs few.
 
-A reader may have no network, a slow one, or open the pages straight from disk (``file://``). So
-MathJax is served from the book, joined from the parts of the installed package
-sphinx-mathjax-offline that formulas need; explorers run without a kernel (``dnnl_widgets``); what
-the theme brings but no page uses is left out, and the rest is joined (``dnnl_slim``).
+A reader may have a slow network or none, or open the pages from disk (``file://``). So MathJax is
+part of the site: the parts of the installed package sphinx-mathjax-offline that formulas need,
+joined into one file. Explorers run without a kernel (``dnnl_widgets``). Files of the theme that no
+page uses are removed, and the others are joined (``dnnl_slim``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-# The parts of MathJax for TeX input and HTML output. Its own bundle of them, `tex-chtml.js`, brings
-# a menu too and is half as large again. The order is that of the bundle. All of it goes into the
-# built `_static`: in the source's, Jupyter Book would add every script to every page.
+# The parts of MathJax for TeX input and HTML output, in the order of MathJax's own bundle
+# `tex-chtml.js`, which is half as large again because it includes a menu. They are copied into the
+# built `_static`: Jupyter Book adds every script of the source's `_static` to every page.
 MATHJAX = (
     "startup.js",
     "core.js",
@@ -37,28 +37,29 @@ MATHJAX = (
 MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
-# Lets formulas that scroll be reached by keyboard.
+# Makes formulas that scroll accessible by keyboard.
 FORMULAS = "formulas.js"
 
-# What the picture beside a link to a page shows.
+# The alternative text of the picture in previews of a link to a page.
 PICTURE = {
     "en": "A photograph in patches, a sequence, and the similarity of positions",
     "zh": "切成图像块的照片、token 序列，以及位置之间的相似度",
 }
 
-# The icons come from the style sheet and its fonts; the script would draw them once more.
+# The style sheet and its fonts draw the icons; this script would draw them a second time.
 ICON_SCRIPT = re.compile(r'\s*<script[^>]*src="[^"]*scripts/fontawesome\.js[^"]*"[^>]*></script>')
-# In the article: the launcher's settings. In the theme's scripts: what they did, for the console.
+# The settings of the live-kernel launcher, in the article.
 LAUNCHER = re.compile(
     r'\s*<script type="text/x-thebe-config">.*?</script>\s*<script>kernelName = .*?</script>',
     re.DOTALL,
 )
-# The sidebar, whose logo would lie outside every landmark of the page.
+# The sidebar. Its logo must be inside a landmark.
 SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
-# It would be read in place of the words in the summary, which say what is hidden.
-NAMELESS = '<summary aria-label="Toggle hidden content">'
+# This aria-label hides the text of the summary from screen readers.
+LABELLED_SUMMARY = '<summary aria-label="Toggle hidden content">'
+# Calls that the scripts of the theme make for debugging, and the files that contain them.
 LOG = re.compile(r"\bconsole\.log\(")
-TALKATIVE = (
+LOGGING = (
     "search.html",
     "_static/scripts/pydata-sphinx-theme.js",
     "_static/scripts/sphinx-book-theme.js",
@@ -68,19 +69,19 @@ UNUSED = ("**/*.map", "scripts/fontawesome.js*", "sphinx-thebe.*")
 
 
 def configure(app: Sphinx, config: Config) -> None:
-    """Settings that Jupyter Book makes itself and would replace if `_config.yml` named them."""
+    """Change settings that Jupyter Book makes itself; it would overwrite those of `_config.yml`."""
     config.mathjax_path = "mathjax/mathjax.js"
-    # Explorers and text do not wait for it.
+    # Explorers and text do not wait for MathJax.
     config.mathjax_options = {"async": "async", "fetchpriority": "low"}
-    config.html_theme_options["navbar_persistent"] = []  # else a search button without a dialog
-    config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system has it
-    config.nb_ipywidgets_js = {}  # from a CDN
+    config.html_theme_options["navbar_persistent"] = []  # no search button without its dialog
+    config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system
+    config.nb_ipywidgets_js = {}  # by default, scripts from a CDN
 
 
 def drop_thebe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """Leave out the live-kernel launcher, which the theme adds whether or not it is used."""
+    """Remove the live-kernel launcher, which the theme adds even if it is not used."""
 
     def wanted(file: object) -> bool:
         name = str(getattr(file, "filename", file) or "")
@@ -94,7 +95,7 @@ def drop_thebe(
 def describe(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Say what a page is about, for search engines and for previews of a link to it."""
+    """Add a description of the page, for search engines and for previews of a link to it."""
     if doctree is None:
         return
     question = next(doctree.findall(nodes.block_quote), None)
@@ -112,7 +113,7 @@ def describe(
 
 
 def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
-    """Give a paragraph that is all emphasis, a caption, a class that the style sheet can name."""
+    """Add a class to each caption, which is a paragraph that is all emphasis."""
     for paragraph in doctree.findall(nodes.paragraph):
         if len(paragraph) == 1 and isinstance(paragraph[0], nodes.emphasis):
             paragraph["classes"].append("dnnl-caption")
@@ -122,7 +123,7 @@ def _mathjax_folder() -> Path:
     for file in importlib.metadata.files("sphinx-mathjax-offline") or []:
         if file.name == "tex-chtml.js":
             return Path(str(file.locate())).parent
-    raise FileNotFoundError("tex-chtml.js in the package sphinx-mathjax-offline")
+    raise FileNotFoundError("The package sphinx-mathjax-offline does not contain tex-chtml.js.")
 
 
 def copy_mathjax(target: Path) -> None:
@@ -138,12 +139,12 @@ def copy_mathjax(target: Path) -> None:
 
 
 def rewrite(file: Path, edit: Callable[[str], str]) -> None:
-    """Replace the text of ``file`` by its edited form."""
+    """Replace the text of ``file`` by ``edit(text)``."""
     file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Copy MathJax and the explorers' scripts into the site, and remove what no page asks for."""
+    """Copy MathJax and the explorers' scripts into the site, and remove unused files."""
     if error is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
@@ -154,9 +155,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
-        rewrite(page, lambda text: text.replace(NAMELESS, "<summary>"))
+        rewrite(page, lambda text: text.replace(LABELLED_SUMMARY, "<summary>"))
         rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
-    for script in TALKATIVE:
+    for script in LOGGING:
         rewrite(site / script, lambda text: LOG.sub("void(", text))
     for pattern in UNUSED:
         for file in static.glob(pattern):
@@ -169,7 +170,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_js_file(FORMULAS)
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
-    app.connect("html-page-context", drop_thebe, priority=900)  # after those who add
+    app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added
     app.connect("html-page-context", dnnl_widgets.show, priority=910)
     app.connect("html-page-context", describe)
     app.connect("build-finished", finish, priority=900)  # after the theme's own

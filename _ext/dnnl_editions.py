@@ -1,7 +1,7 @@
-"""Two editions, one book: each page leads to its counterpart, and Chinese can be searched.
+"""Two editions of one book: each page links to its counterpart, and Chinese can be searched.
 
 English is built to the root of the site and Chinese to ``zh/`` (``tools/book.py``), with the same
-pages, headings and order. All links are relative, so that they work from disk as well.
+pages, headings and order. All links are relative, so that they also work from disk.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASSETS = Path(__file__).parent / "assets"
 SCRIPT = "language.js"
 TERMS = ROOT / "chapters" / "terms.json"
 
-# An edition's tag, as HTML has it, its own name, and what it says to a reader of the other one.
+# For each edition: its language tag in HTML, its name, and the offer to readers of the other one.
 EDITIONS = {
     "en": {
         "tag": "en",
@@ -44,14 +44,14 @@ EDITIONS = {
     },
 }
 
-# A line may not break inside 14 × 14 or 16.7 %.
+# A line must not break inside 14 × 14 or 16.7 %.
 TOGETHER = re.compile(r"(?<=\d) (?=[×%])|(?<=×) (?=\d)")
 HEADING = re.compile(r"<h[1-3]>")
-# A Chinese line may break anywhere; a title in two parts breaks between them, if it has to.
+# A Chinese line may break anywhere; a title in two parts should break between the parts.
 PARTS_OF_TITLE = re.compile(r"<h1>([^<]*：)([^<]+)")
 PHRASES = r'<h1><span class="dnnl-phrase">\1</span><span class="dnnl-phrase">\2</span>'
 
-# What the theme and its parts leave in English, for want of a translation of their own.
+# Texts of the theme and its extensions that they do not translate themselves.
 CHINESE = {
     "Close": "关闭",
     "Colab logo": "Colab 标志",
@@ -75,14 +75,14 @@ CHINESE = {
     "Print to PDF": "打印为 PDF",
     "列印成 PDF": "打印为 PDF",
 }
-# The same inside the article, or as a part of a text, or in a script of the theme.
+# The same for texts inside the article, for parts of a text, and for scripts of the theme.
 PARTS = {
     'title="Link to this heading"': 'title="本节的链接"',
     "© Copyright ": "版权所有 © ",
 }
 SCRIPTS = {"togglebutton.js": {"Toggle hidden content": "展开或收起"}}
-# (the notebook's own text stands in the article, and its data in scripts)
-OURS = re.compile(r"<article\b.*?</article>|<script\b.*?</script>", re.DOTALL)
+# The parts of a page that hold the notebook: its text is in the article, its data in scripts.
+NOTEBOOK = re.compile(r"<article\b.*?</article>|<script\b.*?</script>", re.DOTALL)
 WORDS = re.compile(
     r'(>\s*|\b(?:title|aria-label|placeholder|alt)=")('
     + "|".join(map(re.escape, sorted(CHINESE, key=len, reverse=True)))
@@ -96,27 +96,27 @@ def other(edition: str) -> str:
 
 
 def path(page: str, edition: str) -> str:
-    """Return where a page of the book, or its counterpart, lies in the site."""
+    """Return the path in the site of a page of the book, or of its counterpart."""
     name = re.sub(r"^chapters/\w+/", f"chapters/{edition}/", page)
     return f"{name}.html" if edition == "en" else f"zh/{name}.html"
 
 
 def address(app: Sphinx) -> str:
-    """Return where GitHub Pages serves the book: what search engines read must be absolute."""
+    """Return the URL of the book on GitHub Pages, for tags that must hold absolute URLs."""
     url = app.config.html_theme_options["repository_url"]
     owner, name = url.removeprefix("https://github.com/").split("/")
     return f"https://{owner.lower()}.github.io/{name}"
 
 
 def configure(app: Sphinx, config: Config) -> None:
-    """Put the switch into the header of every page."""
+    """Add the language switch to the header of every page."""
     config.templates_path = [*config.templates_path, str(Path(__file__).parent / "templates")]
     header = ["language.html", "article-header-buttons.html"]
     config.html_theme_options["article_header_end"] = header
 
 
 def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Tell a page, and search engines, where its counterpart is."""
+    """Add links to the counterpart of a page, for readers and for search engines."""
     edition = app.config.dnnl_edition
     if not edition:
         return
@@ -134,18 +134,18 @@ def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
 
 
 def number_headings(body: str) -> str:
-    """Give every heading a name that is the same in both editions."""
+    """Add an anchor to every heading that is the same in both editions."""
     count = itertools.count(1)
     return HEADING.sub(lambda m: f'<span id="part-{next(count)}"></span>{m[0]}', body)
 
 
 class KeepTogether(SphinxPostTransform):
-    """Keep numbers together with their signs; code stays as it is."""
+    """Keeps numbers together with their signs, except in code."""
 
     default_priority = 900
 
     def run(self, **_: Any) -> None:
-        """Put a space that does not break in place of one that does."""
+        """Replace the spaces between them by no-break spaces."""
         for text in list(self.document.findall(nodes.Text)):
             code = isinstance(text.parent, (nodes.literal, nodes.literal_block, nodes.raw))
             if not code and TOGETHER.search(text):
@@ -153,50 +153,50 @@ class KeepTogether(SphinxPostTransform):
 
 
 def terms() -> list[dict[str, Any]]:
-    """Return the terms of the book, as the glossary has them."""
+    """Return the terms of the glossary."""
     groups = json.loads(TERMS.read_text(encoding="utf-8"))["groups"]
     return [term for group in groups for term in group["terms"]]
 
 
 def synonyms() -> dict[str, str]:
-    """Return what readers may type, in small letters, with the book's own term for it."""
+    """Return other names of the terms, in lower case, with the term that the book uses."""
     return {name.lower(): term["zh"] for term in terms() for name in (*term["not"], *term["also"])}
 
 
 class Chinese(SearchChinese):
-    """Sphinx's own Chinese search, with the book's terms as words, and a cutter of queries."""
+    """Sphinx's Chinese search, with the book's terms as words, and a splitter for queries."""
 
     @property
     def js_splitter_code(self) -> str:  # type: ignore[override]
-        """What the search page runs."""
+        """The JavaScript that splits a query on the search page."""
         names = json.dumps(synonyms(), ensure_ascii=False, sort_keys=True)
         return f"const synonyms = {names};\n" + (ASSETS / "search.js").read_text(encoding="utf-8")
 
     def init(self, options: dict[str, str]) -> None:
-        """Teach jieba the terms, which it would take apart."""
+        """Add the terms to the dictionary of jieba, which would split them."""
         super().init(options)
-        jieba.setLogLevel("WARNING")  # it says, on stderr, that it loads its dictionary
+        jieba.setLogLevel("WARNING")  # by default it logs to stderr that it loads its dictionary
         for term in terms():
             for word in re.findall(r"[\u4e00-\u9fff]{2,}", term["zh"]):
                 jieba.add_word(word)
 
 
 def translate(page: str) -> str:
-    """Put Chinese in place of what the theme leaves in English."""
+    """Translate the English texts of the theme in a page."""
     for english, chinese in PARTS.items():
         page = page.replace(english, chinese)
     done, at = [], 0
-    for ours in [*OURS.finditer(page), None]:
-        theme = page[at : ours.start() if ours else None]
+    for notebook in [*NOTEBOOK.finditer(page), None]:
+        theme = page[at : notebook.start() if notebook else None]
         done.append(WORDS.sub(lambda m: m[1] + CHINESE[m[2]], theme))
-        if ours:
-            done.append(ours[0])
-            at = ours.end()
+        if notebook:
+            done.append(notebook[0])
+            at = notebook.end()
     return "".join(done)
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Bring along the script, which ``dnnl_slim`` joins with the others, and finish the Chinese."""
+    """Copy the script, which ``dnnl_slim`` joins with others, and translate the theme's texts."""
     if error is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)

@@ -1,8 +1,9 @@
-"""Make the built pages light: few requests, no unused icons, pictures with a size.
+"""Make the built pages small: few requests, no unused icons, images with their dimensions.
 
-The theme sends eight style sheets, ten scripts, the search index, three icon fonts and the
-definitions of two thousand icons with every page. Here the style sheets become one with the rules
-that can apply, the scripts one that waits for the page, and of the icons those stay that occur.
+Every page of the theme loads eight style sheets, ten scripts, the search index, three icon fonts
+and the definitions of two thousand icons. This module joins the style sheets into one, with only
+the rules that can apply, and the scripts into one deferred script, and keeps only the icons that
+occur.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ IMAGE = re.compile(r'<img\b[^>]*\bsrc="([^"]+)"[^>]*?(/?)>')
 # Joined into one script, in this order.
 JOINED = (
     "doctools.js",
-    "translations.js",  # of these scripts' own words, in the Chinese edition
+    "translations.js",  # for the texts of these scripts, in the Chinese edition
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
@@ -38,9 +39,9 @@ JOINED = (
     "formulas.js",
     "language.js",
 )
-# The settings of these scripts: so small that they go into the page.
+# The settings of these scripts, which are small and put into the page.
 SETTINGS = "documentation_options.js"
-# The theme loads these for a search as one types, which is off; the search page needs them.
+# The theme loads these for its search-as-you-type, which is off; only the search page needs them.
 SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
 # sphinx-design's tabs and cards, which Jupyter Book loads and this book does not use.
 DESIGN = ("design-tabs.js", "sphinx-design.min.css")
@@ -49,20 +50,21 @@ EXPLORERS = "window.dnnlExplorers"
 LATER = re.compile(
     r'(\s*)<script\b[^>]*\bsrc="([^"]*/(?:mathjax|book-\w+)\.js[^"]*)"[^>]*></script>'
 )
-# Light or dark by the reader's system is found out by the theme's script, after the first paint.
+# The theme's script finds out after the first paint whether the reader's system is light or dark;
+# the replacement does so before it.
 AUTOMATIC = 'dataset.theme = localStorage.getItem("theme") || "auto";'
 AT_ONCE = AUTOMATIC.replace(
     '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 )
 
-# What is out of sight is not laid out before it comes near. In the page and not in the style
-# sheet, since browsers lay a page out once before that has come.
+# Browsers lay out sections only when they come near the viewport. This rule is in the page, not in
+# the style sheet, because browsers lay out a page once before the style sheet is loaded.
 UNSEEN = (
     "<style>@media screen { article.bd-article > section > section"
     " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>"
 )
 
-# A piece of a style sheet, as far as needed to find its rules.
+# A token of a style sheet, as far as needed to find its rules.
 TOKEN = re.compile(
     r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(){};]|[^(){};"'/]+|/""", re.DOTALL
 )
@@ -71,7 +73,7 @@ FACE = re.compile(r"@font-face\{[^}]*?/(fa-[\w-]+)\.woff2[^}]*\}")
 
 
 def slim(site: Path) -> None:
-    """Rewrite every page of a built site, and remove the files that this leaves unused."""
+    """Rewrite every page of a built site, and remove the files that are then unused."""
     static = site / "_static"
     pages = {
         page: page.read_text(encoding="utf-8")
@@ -85,7 +87,7 @@ def slim(site: Path) -> None:
     sheets: dict[tuple[str, ...], str] = {}
     for page, text in pages.items():
         if "_static/" not in text or "_static/book-" in text:
-            continue  # the first page, which only leads on; or done, by the build before
+            continue  # the first page, which only redirects; or a page that is already rewritten
         root = "../" * len(page.relative_to(site).parent.parts)
         text = _scripts(text, page, root, static)
         text = _styles(text, root, static, texts, sheets)
@@ -100,7 +102,7 @@ def slim(site: Path) -> None:
 
 
 def _named(content: str, stem: str, ending: str) -> str:
-    """Return a file name that changes with the content, so that no cache keeps an old one."""
+    """Return a file name with a hash of the content, so that caches do not serve an old file."""
     return f"{stem}-{hashlib.sha256(content.encode()).hexdigest()[:10]}{ending}"
 
 
@@ -119,14 +121,13 @@ def _styles(
         joined = _icons(prune(joined, words), static)
         sheets[names] = _named(joined, "book", ".css")
         (static / sheets[names]).write_text(joined, encoding="utf-8")
-    # The last thing in the head: scripts that stand after a style sheet wait for it, and with them
-    # all the text below.
+    # At the end of the head: scripts that follow a style sheet wait for it and block the text.
     link = f'<link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
     return STYLE.sub("", text).replace("</head>", f"  {UNSEEN}\n  {link}\n  </head>", 1)
 
 
 def _sheet(static: Path, name: str) -> str:
-    """Return a style sheet with what it imports, its addresses relative to ``_static``."""
+    """Return a style sheet with its imports inlined and its URLs relative to ``_static``."""
     folder = Path(name).parent
     css = (static / name).read_text(encoding="utf-8")
     css = re.sub(r'@charset "[^"]*";', "", css)
@@ -147,7 +148,7 @@ def _sheet(static: Path, name: str) -> str:
 
 
 def prune(css: str, words: set[str]) -> str:
-    """Leave out the rules for classes that are no word of any page or script."""
+    """Remove the rules for classes that do not occur in any page or script."""
     tokens = (m[0] for m in TOKEN.finditer(css) if not m[0].startswith("/*"))
 
     def wanted(selector: str) -> bool:
@@ -178,7 +179,7 @@ def prune(css: str, words: set[str]) -> str:
 
 
 def _selectors(head: str) -> list[str]:
-    """Split at the commas that are in no brackets."""
+    """Split a list of selectors at the commas outside of brackets."""
     parts, depth = [""], 0
     for piece in re.split(r"([(),])", head):
         depth += (piece == "(") - (piece == ")")
@@ -190,7 +191,7 @@ def _selectors(head: str) -> list[str]:
 
 
 def _icons(css: str, static: Path) -> str:
-    """Put the drawings of the icons that are left into the style sheet."""
+    """Embed the glyphs of the remaining icons in the style sheet."""
     codes = {int(code, 16) for code in re.findall(r'"\\([ef][0-9a-f]{3})"', css)}
 
     def draw(match: re.Match[str]) -> str:
@@ -203,8 +204,8 @@ def _icons(css: str, static: Path) -> str:
 
 def _subset(path: Path, codes: set[int]) -> str:
     """Return the glyphs of a font at some code points, as a WOFF file in base64."""
-    logging.getLogger("fontTools").setLevel(logging.WARNING)  # it tells every step
-    font = TTFont(path, recalcTimestamp=False)  # the same font, the same name of the style sheet
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # by default it logs every step
+    font = TTFont(path, recalcTimestamp=False)  # reproducible bytes, as the file name is a hash
     options = subset.Options(hinting=False, layout_features=[], name_IDs=[], drop_tables=["FFTM"])
     cutter = subset.Subsetter(options)
     cutter.populate(unicodes=codes)
@@ -216,9 +217,9 @@ def _subset(path: Path, codes: set[int]) -> str:
 
 
 def _scripts(text: str, page: Path, root: str, static: Path) -> str:
-    """Join the scripts of a page into one that runs when the page is there."""
+    """Join the scripts of a page into one deferred script."""
     files = [name for name in JOINED if (static / name).is_file()]
-    # Each file by itself, so that a comment at its end does not swallow the next.
+    # A separator on its own line, in case a file ends with a comment.
     joined = "\n;\n".join((static / name).read_text(encoding="utf-8") for name in files)
     name = _named(joined, "book", ".js")
     (static / name).write_text(joined, encoding="utf-8")
@@ -235,24 +236,24 @@ def _scripts(text: str, page: Path, root: str, static: Path) -> str:
         if file in JOINED:
             was_first, first = first, False
             return bundle if was_first else ""
-        if file in SEARCH:  # (they use what is in the bundle)
+        if file in SEARCH:  # deferred, because they use what is in the bundle
             search = page.name == "search.html"
             return match[0].replace("<script", "<script defer", 1) if search else ""
         return "" if file in DESIGN else match[0]
 
     text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
     if EXPLORERS in text:
-        # The theme's scripts and MathJax run after the explorers, whose loader starts them.
-        # (Preloaded, they would be parsed meanwhile, and take the processor from the explorers.)
+        # The loader of the explorers starts the theme's scripts and MathJax when it is done. They
+        # are not preloaded, because parsing them would delay the explorers.
         text = LATER.sub(r'\1<script data-later="\2"></script>', text)
     return text
 
 
 def _images(text: str, page: Path) -> str:
-    """Give every picture its size, and load those of the article when the page has its style.
+    """Add the dimensions of every image, and load the images of the article lazily.
 
-    What stands in sight then comes at once, the others when the reader comes near; and none takes
-    the line from the style sheet and the explorers.
+    Images in the viewport load once the page has its style, others when the reader comes near, so
+    that the style sheet and the explorers load first.
     """
     start = text.find("<article")
 

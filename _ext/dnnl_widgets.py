@@ -1,8 +1,8 @@
-"""The explorers on the book's pages: their state, a place kept free for each, and a still picture.
+"""The explorers on the book's pages: their state, reserved space for each, and a still picture.
 
-A page that shows explorers gets one small script, ``assets/explorers.js``. Where a stock control of
-ipywidgets is shown as well, ``assets/controls.js`` fetches, afterwards, the bundle that pip
-installed with ipywidgets. Nothing comes from a CDN.
+A page that shows explorers gets one small script, ``assets/explorers.js``. If it also shows a stock
+control of ipywidgets, ``assets/controls.js`` then loads the bundle that pip installed with
+ipywidgets. Nothing comes from a CDN.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
 VIEW_TAG = re.compile(rf'<script type="{re.escape(VIEW)}">(.*?)</script>', re.DOTALL)
 
-# What a front end with a kernel needs to know of a widget, and an explorer on a page does not.
+# Traits that a front end with a kernel needs, but an explorer on a page does not.
 UNUSED = re.compile(r"_(model|view)_.*|_anywidget_id|_dom_classes|layout|tabbable|tooltip")
 
-# Without scripts the still picture stands in for the explorer; a style sheet alone cannot know.
+# Without JavaScript the still picture replaces the explorer.
 NOSCRIPT = (
     "<noscript><style>.dnnl-still { display: block !important; }"
     " .dnnl-slot { min-height: 0 !important; }</style></noscript>"
@@ -36,7 +36,7 @@ NOSCRIPT = (
 
 
 def take_state(context: dict[str, Any]) -> dict[str, Any]:
-    """Remove the widgets' state from the head, where it delays the page, and return the models."""
+    """Remove the widgets' state from the head, where it delays the page; return the models."""
     models: dict[str, Any] = {}
     kept = []
     for file in context.get("script_files") or []:
@@ -50,7 +50,7 @@ def take_state(context: dict[str, Any]) -> dict[str, Any]:
 
 
 def outputs(path: Path) -> dict[str, tuple[str, str]]:
-    """Return, by the id of the widget, the picture and the alternative text in a notebook."""
+    """Return the picture and the alternative text of each widget in a notebook, by model id."""
     found = {}
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         alt = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
@@ -62,14 +62,14 @@ def outputs(path: Path) -> dict[str, tuple[str, str]]:
 
 
 def slot(script: str, model: dict[str, Any], image: str) -> str:
-    """Return a view's script with its picture, in a box as high as the explorer will be."""
+    """Return a view's script and its picture in a box that has the height of the explorer."""
     narrow, wide = model["state"].get("_room", (0, 0))
     style = f"--dnnl-room: {wide}px; --dnnl-room-narrow: {narrow}px"
     return f'<div class="dnnl-slot" style="{style}">{script}{image}</div>'
 
 
 def share(explorers: dict[str, Any]) -> dict[str, str]:
-    """Cut from the explorers' texts what all of them begin with, and return it."""
+    """Remove the common beginning of the explorers' scripts and styles, and return it."""
     shared = {}
     for key in ("_esm", "_css"):
         texts = [model["state"].get(key, "") for model in explorers.values()]
@@ -80,7 +80,7 @@ def share(explorers: dict[str, Any]) -> dict[str, str]:
 
 
 def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object) -> None:
-    """Let a page that has explorers show them."""
+    """Add the state and the loader to a page that has explorers."""
     models = take_state(context)
     body = context.get("body") or ""
     if not VIEW_TAG.search(body):
@@ -109,13 +109,13 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
     for model in explorers.values():
         state = model["state"]
         model["state"] = {key: state[key] for key in state if not UNUSED.fullmatch(key)}
-    # (a box for the layout of each widget is in every state, and explorers do not use it)
+    # Every widget has a LayoutModel; explorers do not use it.
     others = {model["model_name"] for i, model in models.items() if i not in explorers}
     stock = bool(others - {"LayoutModel"})
     content = {"shared": share(explorers), "state": models if stock else explorers}
     state = json.dumps(content, separators=(",", ":")).replace("</", r"<\/")
     context["body"] = f'{body}\n<script type="{STATE}">{state}</script>\n'
-    # The loader stands in the page, above the style sheet, so that it waits for neither.
+    # The loader is inline and above the style sheet, so that it does not wait for a file.
     loader = (ASSETS / "explorers.js").read_text(encoding="utf-8")
     context["metatags"] = f"{context.get('metatags') or ''}{NOSCRIPT}\n<script>{loader}</script>"
     if stock:
@@ -124,7 +124,7 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
 
 
 def copy(static: Path) -> None:
-    """Put the scripts, and the bundle of stock controls, into the built ``_static``."""
+    """Copy the script and the bundle of stock controls into the built ``_static``."""
     target = static / FOLDER
     target.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(ASSETS / "controls.js", target / "controls.js")
@@ -135,4 +135,4 @@ def copy(static: Path) -> None:
             text = re.sub(r"\n//# sourceMappingURL=\S+\s*$", "\n", text)
             (target / "ipywidgets.js").write_text(text, encoding="utf-8")
             return
-    raise FileNotFoundError(f"{bundle} in the package widgetsnbextension")
+    raise FileNotFoundError(f"The package widgetsnbextension does not contain {bundle}.")

@@ -1,4 +1,4 @@
-"""Who takes part: our modules and those of other libraries, as modules from images to tensors."""
+"""The contestants: our modules and those of other libraries, from images to tensors."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
-import pytest
 import torch
 from torch import Tensor, nn
 
 import dnnl.models.vit as vit
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-import peers
+from libraries import import_library
 
-absent: dict[str, str] = {}  # which library is not here, and why: the report says so
+OURS, FUSED = "dnnl", "dnnl fused"
+absent: dict[str, str] = {}  # libraries that could not be imported, with the reason, for the report
 
 
 def library(name: str) -> ModuleType | None:
-    """Import a module of another library; None, and a line in the report, where it is absent."""
+    """Import a module of another library; if it is absent, note the reason and return None."""
     try:
-        if name.startswith("vit_pytorch"):  # it imports torchvision
-            peers.peer("torchvision")
-        return peers.peer(name)
-    except pytest.skip.Exception as reason:
-        absent[name.partition(".")[0]] = str(reason)
+        return import_library(name)
+    except ImportError as error:
+        absent[name.partition(".")[0]] = str(error)
         return None
 
 
 class Steps(nn.Module):
-    """A library's model, of which ``run(model, x)`` is a part; compiled as a module is."""
+    """Runs a part of a library's model, ``run(model, x)``, as a module that can be compiled."""
 
     def __init__(self, model: nn.Module, run: Callable[[nn.Module, Tensor], Tensor]) -> None:
         super().__init__()
@@ -44,19 +43,13 @@ class Steps(nn.Module):
 Sizes = dict[str, int]  # image_size, patch_size, embed_dim, num_heads, num_layers
 
 
-def ours(s: Sizes, dynamic: bool = False) -> nn.Module:
-    """Return our classifier of a size."""
-    size, patch, dim, heads, layers = s.values()
-    return vit.ViTForImageClassification(
-        size, patch, 3, 1000, dim, heads, layers, 4 * dim, dynamic_image_size=dynamic
-    )
-
-
 def classifiers(s: Sizes, dynamic: bool = False) -> dict[str, nn.Module]:
-    """Whole classifiers of one size. ``dynamic``: those that take other image sizes, only."""
+    """Return whole classifiers; with ``dynamic``, only those that accept other image sizes."""
     size, patch, dim, heads, layers = s.values()
     hidden, found = 4 * dim, dict[str, nn.Module]()
-    found["dnnl"] = ours(s, dynamic)
+    found[OURS] = vit.ViTForImageClassification(
+        size, patch, 3, 1000, dim, heads, layers, hidden, dynamic_image_size=dynamic
+    )
     if timm := library("timm.models.vision_transformer"):
         found["timm"] = timm.VisionTransformer(
             size,
@@ -77,7 +70,7 @@ def classifiers(s: Sizes, dynamic: bool = False) -> dict[str, nn.Module]:
             num_labels=1000,
         )
         found["transformers"] = transformers.ViTForImageClassification(config)
-    if dynamic:  # torchvision refuses; vit-pytorch cuts the table off, which is no resize
+    if dynamic:  # torchvision raises an error; vit-pytorch takes the first rows of the table
         return found
     if torchvision := library("torchvision.models.vision_transformer"):
         found["torchvision"] = torchvision.VisionTransformer(
@@ -96,24 +89,28 @@ def classifiers(s: Sizes, dynamic: bool = False) -> dict[str, nn.Module]:
     return found
 
 
-def _timm(model: nn.Module, x: Tensor) -> Tensor:
+def _timm(model: Any, x: Tensor) -> Tensor:
     return model.norm_pre(model.patch_drop(model._pos_embed(model.patch_embed(x))))
 
 
-def _torchvision(model: nn.Module, x: Tensor) -> Tensor:
+def _torchvision(model: Any, x: Tensor) -> Tensor:
     x = model._process_input(x)
     x = torch.cat([model.class_token.expand(x.shape[0], -1, -1), x], dim=1)
     return model.encoder.dropout(x + model.encoder.pos_embedding)
 
 
-def _vit_pytorch(model: nn.Module, x: Tensor) -> Tensor:
+def _vit_pytorch(model: Any, x: Tensor) -> Tensor:
     x = model.to_patch_embedding(x)
     x = torch.cat([model.cls_token.expand(x.shape[0], -1, -1), x], dim=1)
     return model.dropout(x + model.pos_embedding[: x.shape[1]])
 
 
-PARTS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
-    "dnnl": lambda model, x: model.backbone.embedding(x),
+def _transformers_resized(model: Any, x: Tensor) -> Tensor:
+    return model.vit.embeddings(x, interpolate_pos_encoding=True)
+
+
+PARTS: dict[str, Callable[[Any, Tensor], Tensor]] = {
+    OURS: lambda model, x: model.backbone.embedding(x),
     "timm": _timm,
     "transformers": lambda model, x: model.vit.embeddings(x),
     "torchvision": _torchvision,
@@ -122,24 +119,24 @@ PARTS: dict[str, Callable[[nn.Module, Tensor], Tensor]] = {
 
 
 def embeddings(s: Sizes, dynamic: bool = False) -> dict[str, nn.Module]:
-    """The input modules alone, with equal weights; each runs its library's own steps.
+    """Return the input modules alone, with equal weights; each runs the steps of its library.
 
-    vit-pytorch normalises the patches before and the tokens after its projection: it does more,
-    and its result is another.
+    vit-pytorch also normalises the patches before its projection and the tokens after it, so its
+    result differs and is not compared.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for name, model in classifiers({**s, "num_layers": 1}, dynamic).items():
         run = PARTS[name]
         if dynamic and name == "transformers":
             run = _transformers_resized
         found[name] = Steps(model.eval(), run)
-    embedding = found["dnnl"].model.backbone.embedding
+    embedding = found[OURS].model.backbone.embedding
     projection, token, table = (
         embedding.patch_embed.proj,
         embedding.add_cls_token.cls_token,
         embedding.pos_embed.pos_embed,
     )
-    same = {
+    same: dict[str, Callable[[Any], tuple[Any, Any, Any]]] = {
         "timm": lambda m: (m.patch_embed.proj, m.cls_token, m.pos_embed),
         "transformers": lambda m: (
             m.vit.embeddings.patch_embeddings.projection,
@@ -152,21 +149,29 @@ def embeddings(s: Sizes, dynamic: bool = False) -> dict[str, nn.Module]:
     for name, parameters in same.items():
         if name not in found:
             continue
-        theirs = parameters(found[name].model)
-        theirs[0].load_state_dict(projection.state_dict())
-        theirs[1].data.copy_(token.data)
-        theirs[2].data.copy_(table.data)
-        with torch.no_grad():  # what is timed is one map
-            torch.testing.assert_close(found[name](x), embedding(x), rtol=1e-3, atol=1e-4)
+        proj, cls_token, pos_embed = parameters(found[name].model)
+        proj.load_state_dict(projection.state_dict())
+        cls_token.data.copy_(token.data)
+        pos_embed.data.copy_(table.data)
+        _check_equal(found[name], found[OURS], x)
     return found
 
 
-def _transformers_resized(model: nn.Module, x: Tensor) -> Tensor:
-    return model.vit.embeddings(x, interpolate_pos_encoding=True)
+def fused(plain: Any, image_size: int) -> nn.Module:
+    """Return our input module, from :func:`embeddings`, as one affine map for one image size."""
+    module = vit.fuse(plain.model.backbone.embedding, image_size)
+    _check_equal(module, plain, torch.randn(2, 3, image_size, image_size))
+    return module
+
+
+def _check_equal(a: nn.Module, b: nn.Module, x: Tensor) -> None:
+    """Raise unless two modules compute the same sequence."""
+    with torch.no_grad():
+        torch.testing.assert_close(a(x), b(x), rtol=1e-3, atol=1e-4)
 
 
 class CutPatches(nn.Module):
-    """The floor: one linear layer, on patches that are already cut out."""
+    """The projection alone: one linear layer on patches that are already cut out."""
 
     def __init__(self, s: Sizes) -> None:
         super().__init__()
@@ -178,23 +183,24 @@ class CutPatches(nn.Module):
 
 def resizes(
     grid: int, new: int, dim: int, dtype: torch.dtype, device: str
-) -> dict[str, dict[str, Callable]]:
-    """The resizing of a table by a library, and by our function with that library's name."""
+) -> dict[str, dict[str, Callable[[], Tensor]]]:
+    """Return, for each library, its resizing of a table and ours with the same settings."""
     pos_embed = torch.randn(1, 1 + grid**2, dim).to(device, dtype)
 
-    def named(like: str) -> Callable[[], Tensor]:
-        return lambda: vit.interpolate_pos_embedding(pos_embed, grid, new, like=like)
+    def ours(name: str) -> Callable[[], Tensor]:
+        settings = vit.RESIZE_SETTINGS[name]
+        return lambda: vit.interpolate_pos_embedding(pos_embed, grid, new, **settings)
 
-    found = {}
+    found: dict[str, dict[str, Callable[[], Tensor]]] = {}
     if timm := library("timm.layers"):
         found["timm"] = {
-            "dnnl": named("timm"),
+            OURS: ours("timm"),
             "timm": lambda: timm.resample_abs_pos_embed(pos_embed, [new, new], [grid, grid]),
         }
     if torchvision := library("torchvision.models.vision_transformer"):
         key = "encoder.pos_embedding"
         found["torchvision"] = {
-            "dnnl": named("torchvision"),
+            OURS: ours("torchvision"),
             "torchvision": lambda: torchvision.interpolate_embeddings(
                 16 * new, 16, {key: pos_embed}
             )[key],

@@ -1,4 +1,4 @@
-"""One load in a process of its own, for its memory: ``load.py WHO JSON``; called by ``run.py``."""
+"""Time one load in a process of its own, to see its memory: ``load.py WHO JSON``, by ``run.py``."""
 
 import contextlib
 import json
@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import contestants
+from libraries import import_library
 
 import dnnl.models.vit as vit
 
@@ -24,8 +25,8 @@ def main(who: str, argument: str) -> None:
         return
     names = ("img_size", "patch_size", "embed_dim", "num_heads", "depth")
     options = dict(zip(names, size.values(), strict=True))
-    timm = contestants.library("timm.models.vision_transformer")
-    checkpoint = contestants.library("timm.models")
+    timm = import_library("timm.models.vision_transformer")
+    checkpoint = import_library("timm.models")
     before, start = _peak(), time.perf_counter()
     if who == "timm":
         checkpoint.load_checkpoint(timm.VisionTransformer(**options), str(weights))
@@ -36,7 +37,7 @@ def main(who: str, argument: str) -> None:
 
 def _peak() -> float:
     """Return the largest resident size of this program so far, in MB."""
-    with contextlib.suppress(OSError):  # Linux; there `getrusage` knows that of the parent, too
+    with contextlib.suppress(OSError):  # Linux, where getrusage() includes the peak of the parent
         status = Path("/proc/self/status").read_text(encoding="utf-8")
         return int(re.findall(r"VmHWM:\s*(\d+) kB", status)[0]) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -1,13 +1,13 @@
-"""Time the model beside other libraries, in one process, and write what came out.
+"""Time the model beside other libraries, in one process, and write the results.
 
     make bench                          everything, on the CPU and on a GPU where there is one
     make bench BENCH="--only resize"    one group
     make bench BENCH=--quick            a rehearsal: tiny models, a few rounds
 
-All contestants of a case take turns, each round in another order, so that whatever else the machine
-does falls on all of them; and each case is set up three times, since where its tensors happen to
-lie in memory moves a time by some hundredths. The minimum is compared. The results go to
-``results.json``, ``ratios.svg`` and, between two markers, ``README.md``.
+All contestants of a case take turns, in a new order in each round, so that other load on the
+machine affects all of them. Each case is set up three times, because the addresses of its tensors
+change a time by some hundredths. The minimum is compared. The results go to ``results.json``,
+``ratios.svg`` and, between two markers, ``README.md``.
 """
 
 from __future__ import annotations
@@ -34,12 +34,14 @@ from typing import Any
 
 import contestants
 import torch
+from contestants import FUSED, OURS
 from torch import Tensor, nn
 
 import dnnl.models.vit as vit
 
 HERE = Path(__file__).resolve().parent
-FLOOR = "projection"
+FLOOR = "projection"  # the contestants whose names begin so: a part of the work, as a lower bound
+CUT = "projection, cut"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 B16 = {"image_size": 224, "patch_size": 16, "embed_dim": 768, "num_heads": 12, "num_layers": 12}
 TINY = {"image_size": 32, "patch_size": 16, "embed_dim": 32, "num_heads": 2, "num_layers": 1}
@@ -51,7 +53,7 @@ Case = dict[str, Any]
 
 
 class Bench:
-    """How long to measure, on what, and what has been measured so far."""
+    """Measures cases on one device, and holds their results."""
 
     def __init__(self, device: str, quick: bool, seconds: float) -> None:
         self.device, self.quick, self.seconds = device, quick, seconds
@@ -59,7 +61,7 @@ class Bench:
         self.cases: list[Case] = []
 
     def measure(self, set_up: SetUp, seconds: float | None = None, times: int = 3) -> Times:
-        """Return the seconds of every round of every contestant, set up so many times anew."""
+        """Return the seconds of every round of every contestant, over several set-ups."""
         seconds, times = seconds or self.seconds, 1 if self.quick else times
         measured: Times = {}
         for _ in range(times):
@@ -75,7 +77,7 @@ class Bench:
         for round_ in itertools.count():
             if round_ >= least and (self.quick or time.perf_counter() > end):
                 return
-            order.shuffle(names)  # nobody always runs after the same one: what it left is felt
+            order.shuffle(names)  # what one leaves in the caches affects the next
             for name in names:
                 start = time.perf_counter()
                 runs[name]()
@@ -84,28 +86,31 @@ class Bench:
                 measured.setdefault(name, []).append(time.perf_counter() - start)
 
     def add(self, group: str, name: str, dtype: str, times: Times) -> None:
-        """Keep a case: minimum and median in ms, and our minimum over the others'."""
+        """Add a case: minimum and median in ms, and the ratios of our minimum to the others'."""
         case: Case = {"group": group, "name": name, "dtype": dtype, "device": self.device}
-        case["rounds"] = len(times["dnnl"])
+        case["rounds"] = len(times[OURS])
         case["ms"] = {who: [1e3 * min(t), 1e3 * statistics.median(t)] for who, t in times.items()}
         low = {who: minimum for who, (minimum, _) in case["ms"].items()}
-        others = {who: t for who, t in low.items() if who != "dnnl" and not who.startswith(FLOOR)}
+        others = {who: t for who, t in low.items() if not who.startswith((OURS, FLOOR))}
         if others:
             case["best"] = min(others, key=lambda who: others[who])
-            case["ratio"] = low["dnnl"] / others[case["best"]]
+            case["ratio"] = low[OURS] / others[case["best"]]
+            if FUSED in low:
+                case["fused_ratio"] = low[FUSED] / others[case["best"]]
         if floors := [t for who, t in low.items() if who.startswith(FLOOR)]:
-            case["over_floor"] = low["dnnl"] / min(floors)
+            case["over_floor"] = low[OURS] / min(floors)
         self.cases.append(case)
         shown = " ".join(f"{who} {t:.3g}" for who, t in low.items())
         print(f"{line(case)}  ms: {shown}", flush=True)
 
 
 def line(case: Case) -> str:
-    ratio = f"{case['ratio']:.2f} x {case['best']}" if "ratio" in case else "no peer"
+    """Return a case and its ratios as one line."""
+    ratio = f"{case['ratio']:.2f} x {case['best']}" if "ratio" in case else "no other library"
+    fused = f", fused {case['fused_ratio']:.2f}" if "fused_ratio" in case else ""
     floor = f", {case['over_floor']:.2f} x {FLOOR}" if "over_floor" in case else ""
-    return (
-        f"{case['device']:4} {case['group']:10} {case['name']:34} {case['dtype']:8} {ratio}{floor}"
-    )
+    where = f"{case['device']:4} {case['group']:10} {case['name']:34} {case['dtype']:8}"
+    return f"{where} {ratio}{fused}{floor}"
 
 
 # ---- the groups ---------------------------------------------------------------------------------
@@ -130,17 +135,12 @@ def embedding(bench: Bench) -> None:
         batches = (1, 8, 32) if side == 224 else (1, 8) if side == 384 else (2,)
         for batch, backward in itertools.product(batches, (False, True)):
             kind = "forward + backward" if backward else "forward"
-
-            def set_up(
-                compiled: bool = False,
-                what: tuple[int, str, int, bool] = (side, name, batch, backward),
-            ) -> Runs:
-                return _embeddings(bench, *what, compiled)
-
+            set_up = functools.partial(_embeddings, bench, side, name, batch, backward)
             case = f"{kind}, {side}, B={batch}"
-            bench.add("embedding", case, name, bench.measure(set_up))
+            times = bench.measure(functools.partial(set_up, compiled=False))
+            bench.add("embedding", case, name, times)
             if batch == batches[min(1, len(batches) - 1)] and side == sides[0]:
-                times = bench.measure(lambda set_up=set_up: set_up(True), times=1)
+                times = bench.measure(functools.partial(set_up, compiled=True), times=1)
                 bench.add("compiled", case, name, times)
 
 
@@ -150,22 +150,22 @@ def _embeddings(
     size = {**bench.size, "image_size": side}
     patch = size["patch_size"]
     modules = contestants.embeddings(size)
+    if not (backward or compiled):  # it has no gradients, and a compiler fuses by itself
+        modules[FUSED] = contestants.fused(modules[OURS], side)
     modules[FLOOR] = nn.Conv2d(3, size["embed_dim"], patch, stride=patch)
     if compiled:
         torch.compiler.reset()
-        backend = "eager" if bench.quick else "inductor"  # no compiler for a rehearsal
-        compile_ = functools.partial(torch.compile, backend=backend)
+        backend = "eager" if bench.quick else "inductor"  # a rehearsal needs no C++ compiler
+        for module in modules.values():
+            module.compile(backend=backend)  # in place
     else:
-        modules[FLOOR + ", cut"] = contestants.CutPatches(size)
-        compile_ = None
+        modules[CUT] = contestants.CutPatches(size)
     x = torch.randn(batch, 3, side, side).to(bench.device, DTYPES[dtype])
-    patches = vit.patchify(x, patch)
-    runs = {}
-    for who, module in modules.items():
-        module.to(bench.device, DTYPES[dtype])
-        module = compile_(module) if compile_ else module
-        runs[who] = _step(module, patches if who.endswith("cut") else x, backward)
-    return runs
+    inputs = {CUT: vit.patchify(x, patch)}
+    return {
+        who: _step(module.to(bench.device, DTYPES[dtype]), inputs.get(who, x), backward)
+        for who, module in modules.items()
+    }
 
 
 def resize(bench: Bench) -> None:
@@ -173,22 +173,26 @@ def resize(bench: Bench) -> None:
     grid, news, dim = (14, (24, 7), 768) if not bench.quick else (4, (6,), 32)
     for new, (name, dtype) in itertools.product(news, DTYPES.items()):
 
-        def tables(new: int = new, dtype: torch.dtype = dtype) -> dict[str, Runs]:
-            return contestants.resizes(grid, new, dim, dtype, bench.device)
+        def set_up(like: str, new: int = new, dtype: torch.dtype = dtype) -> Runs:
+            return contestants.resizes(grid, new, dim, dtype, bench.device)[like]
 
-        for like in tables():
+        for like in contestants.resizes(grid, new, dim, dtype, bench.device):
             with torch.inference_mode():
-                times = bench.measure(lambda tables=tables, like=like: tables()[like])
+                times = bench.measure(functools.partial(set_up, like))
             bench.add("resize", f"{grid}x{grid} to {new}x{new}, like {like}", name, times)
 
 
 def other_size(bench: Bench) -> None:
-    """Images of another size than the table: ours remembers the resized table."""
+    """Images of another size than the table: all resize it in each call; ``fuse`` resizes once."""
     batches = (1, 8) if not bench.quick else (1,)
     side = 2 * bench.size["image_size"] - 4 * bench.size["patch_size"]  # 224: 384
     side = side if side > 0 else 3 * bench.size["patch_size"]
     for name, batch in itertools.product(DTYPES, batches):
-        modules = functools.partial(contestants.embeddings, bench.size, dynamic=True)
+
+        def modules() -> dict[str, nn.Module]:
+            found = contestants.embeddings(bench.size, dynamic=True)
+            return {**found, FUSED: contestants.fused(found[OURS], side)}
+
         times = bench.measure(_forward(bench, modules, side, batch, name))
         bench.add("other size", f"{bench.size['image_size']} on {side}, B={batch}", name, times)
 
@@ -225,16 +229,17 @@ def _forward(
 
 
 def load(bench: Bench) -> None:
-    """A checkpoint in timm's layout from the disk: seconds, and memory beyond the imports."""
+    """Load a checkpoint with timm's names from the disk: time, and memory beyond the imports."""
     if bench.device != "cpu" or contestants.library("timm") is None:
         return
     with tempfile.TemporaryDirectory() as folder:
-        times: Times = {"dnnl": [], "timm": []}
-        memory: Times = {"dnnl": [], "timm": []}
+        times: Times = {OURS: [], "timm": []}
+        memory: Times = {OURS: [], "timm": []}
         argument = json.dumps({**bench.size, "folder": folder})
-        subprocess.run([sys.executable, HERE / "load.py", "write", argument], check=True)
+        load_py = str(HERE / "load.py")
+        subprocess.run([sys.executable, load_py, "write", argument], check=True)
         for _, who in itertools.product(range(1 if bench.quick else 4), times):
-            command = [sys.executable, HERE / "load.py", who, argument]
+            command = [sys.executable, load_py, who, argument]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             seconds, peak = json.loads(done.stdout.splitlines()[-1])
             times[who].append(seconds)
@@ -254,7 +259,7 @@ GROUPS = {
 }
 
 
-# ---- what came out ------------------------------------------------------------------------------
+# ---- the report ----------------------------------------------------------------------------------
 
 
 def facts(threads: int) -> dict[str, Any]:
@@ -281,49 +286,67 @@ def facts(threads: int) -> dict[str, Any]:
 
 
 def goals(cases: list[Case]) -> list[dict[str, Any]]:
-    """What we want to be true on a CPU, and the worst case of each."""
-    mine = [c for c in cases if c["device"] == "cpu" and "ratio" in c]
+    """Return the goals for a CPU, each with its worst case."""
+    cpu = [c for c in cases if c["device"] == "cpu" and "ratio" in c]
 
-    def forward(dtype: str) -> list[Case]:
+    def fused(group: str, names: str, dtypes: str = ".*") -> list[Case]:
         return [
             c
-            for c in mine
-            if (c["group"], c["dtype"]) == ("embedding", dtype)
-            and re.fullmatch(r"forward, 224, B=(8|32)", c["name"])
+            for c in cpu
+            if "fused_ratio" in c
+            and c["group"] == group
+            and re.fullmatch(names, c["name"])
+            and re.fullmatch(dtypes, c["dtype"])
         ]
 
+    def ratio(case: Case) -> float:
+        return case["ratio"]
+
+    def fused_ratio(case: Case) -> float:
+        return case["fused_ratio"]
+
+    def fused_to_timm(case: Case) -> float:
+        return case["ms"][FUSED][0] / case["ms"]["timm"][0]
+
+    forward = "forward, 224, B=({})".format
+    other_sizes = [c for c in fused("other size", ".*") if "timm" in c["ms"]]
     wanted = [
+        ("plain, every case, to the best library", cpu, ratio, 1.03),
         (
-            "float32, 224, B = 8 and 32, forward, to the best peer",
-            forward("float32"),
-            "ratio",
+            "fused, bfloat16, forward, 224, B = 1, 8, 32, to the best library",
+            fused("embedding", forward("1|8|32"), "bfloat16"),
+            fused_ratio,
+            0.72,
+        ),
+        (
+            "fused, float32, forward, 224, B = 1, 8, to the best library",
+            fused("embedding", forward("1|8"), "float32"),
+            fused_ratio,
+            0.97,
+        ),
+        (
+            "fused, float32, forward, 224, B = 32, to the best library",
+            fused("embedding", forward("32"), "float32"),
+            fused_ratio,
             0.88,
         ),
-        ("the same, to the bare projection", forward("float32"), "over_floor", 1.15),
-        (
-            "bfloat16, 224, B = 8 and 32, forward, to the best peer",
-            forward("bfloat16"),
-            "ratio",
-            0.9,
-        ),
-        ("resize", [c for c in mine if c["group"] == "resize"], "ratio", 1.0),
-        ("every case", mine, "ratio", 1.05),
+        ("fused, another image size, to timm", other_sizes, fused_to_timm, 0.85),
     ]
     return [
         {
             "goal": text,
             "at_most": most,
-            "worst": worst[key],
+            "worst": value(worst),
             "case": line(worst),
-            "met": worst[key] <= most,
+            "met": value(worst) <= most,
         }
-        for text, found, key, most in wanted
-        if found and (worst := max(found, key=lambda c: c[key]))
+        for text, found, value, most in wanted
+        if found and (worst := max(found, key=value))
     ]
 
 
 def table(result: dict[str, Any]) -> Iterator[str]:
-    """Write the results as Markdown, with nothing that another run on this machine must change."""
+    """Return the results as lines of Markdown, without anything like a date or a path."""
     f = result["facts"]
     versions = ", ".join(f"{name} {version}" for name, version in f["versions"].items())
     gpu = f"; GPU: {f['gpu']}" if f["gpu"] else ""
@@ -338,23 +361,24 @@ def table(result: dict[str, Any]) -> Iterator[str]:
         mark = "met" if goal["met"] else f"**over**: {' '.join(goal['case'].split())}"
         yield f"| {goal['goal']} | {goal['at_most']:.2f} | {goal['worst']:.2f} | {mark} |"
     yield ""
-    yield "| device | what | dtype | ours, ms | best peer, ms | ratio | over the projection |"
-    yield "|---|---|---|---|---|---|---|"
+    head = ["device", "what", "dtype", "plain, ms", "fused, ms", "best library, ms"]
+    head += ["plain / best", "fused / best", f"plain / {FLOOR}"]
+    yield f"| {' | '.join(head)} |"
+    yield "|---" * len(head) + "|"
     for c in result["cases"]:
-        ours, peer = c["ms"]["dnnl"], c["ms"].get(c.get("best"))
-        theirs = f"{c['best']} {peer[0]:.3g}" if peer else "none here"
-        ratio = f"{c['ratio']:.2f}" if peer else ""
-        floor = f"{c['over_floor']:.2f}" if "over_floor" in c else ""
+        ms = {who: f"{low:.3g}" for who, (low, _) in c["ms"].items()}
+        best = f"{c['best']} {ms[c['best']]}" if "best" in c else "none here"
         what = f"{c['group']}: {c['name']}"
-        cells = (c["device"], what, c["dtype"], f"{ours[0]:.3g}", theirs, ratio, floor)
+        ratios = (f"{c[k]:.2f}" if k in c else "" for k in ("ratio", "fused_ratio", "over_floor"))
+        cells = (c["device"], what, c["dtype"], ms[OURS], ms.get(FUSED, ""), best, *ratios)
         yield f"| {' | '.join(cells)} |"
         if "peak_MB" in c:
             peaks = ", ".join(f"{who} {mb:.0f}" for who, mb in c["peak_MB"].items())
-            yield f"| | {c['group']}: peak memory, MB: {peaks} | | | | | |"
+            yield f"| | {c['group']}: peak memory, MB: {peaks} |{' |' * (len(head) - 2)}"
 
 
 def draw(result: dict[str, Any], path: Path) -> None:
-    """Draw every contestant's time over that of the best peer; the axis ends at 2."""
+    """Draw the time of every contestant over that of the best other library; the axis ends at 2."""
     import matplotlib
 
     matplotlib.use("agg")
@@ -364,22 +388,29 @@ def draw(result: dict[str, Any], path: Path) -> None:
     if not cases:
         return
     grey = "#808080"
-    style = {"svg.hashsalt": "dnnl", "svg.fonttype": "none", "font.size": 8, "text.color": grey}
+    style: dict[Any, Any] = {
+        "svg.hashsalt": "dnnl",
+        "svg.fonttype": "none",
+        "font.size": 8,
+        "text.color": grey,
+    }
     style |= {f"{part}color": grey for part in ("xtick.", "ytick.", "axes.edge", "axes.label")}
     with plt.rc_context(style):
         figure, axes = plt.subplots(figsize=(7, 0.6 + 0.17 * len(cases)), layout="constrained")
         for y, c in enumerate(cases):
             best = c["ms"][c["best"]][0]
             for who, (low, _) in c["ms"].items():
-                if who == "dnnl" or who.startswith(FLOOR):
-                    continue
-                axes.plot(min(low / best, 2), y, "o", color=grey, markersize=3, alpha=0.6)
+                if not who.startswith((OURS, FLOOR)):
+                    axes.plot(min(low / best, 2), y, "o", color=grey, markersize=3, alpha=0.6)
             axes.plot(min(c["ratio"], 2), y, "D", color="#E69F00", markersize=4.5)
+            if "fused_ratio" in c:
+                axes.plot(min(c["fused_ratio"], 2), y, "s", color="#0072B2", markersize=4)
         axes.axvline(1, color=grey, linewidth=0.8)
         labels = [f"{c['device']} {c['group']}: {c['name']}, {c['dtype']}" for c in cases]
         axes.set(yticks=range(len(cases)), yticklabels=labels, xlim=(0.4, 2.05))
         axes.set_xlabel(
-            "time over that of the best other library (diamond: dnnl; dots: the others)"
+            "time over that of the best other library "
+            "(diamond: dnnl; square: dnnl, fused; dots: the others)"
         )
         axes.invert_yaxis()
         figure.savefig(path, transparent=True, metadata={"Date": None})
@@ -406,10 +437,10 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("--seconds", type=float, default=4, help="of rounds, for each case")
     parser.add_argument("--out", type=Path, help="a folder; otherwise this one, for a whole run")
     options = parser.parse_args(arguments)
-    warnings.filterwarnings("ignore")  # how a library runs is its own affair
+    warnings.filterwarnings("ignore")  # warnings of the libraries do not concern the results
     torch.manual_seed(0)
     if options.out:
-        options.out.mkdir(parents=True, exist_ok=True)  # before the minutes, not after
+        options.out.mkdir(parents=True, exist_ok=True)  # an error here comes before the minutes
 
     devices = ["cpu"] + ["cuda"] * torch.cuda.is_available()
     before, cases = os.getloadavg()[0], list[Case]()
@@ -418,7 +449,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
         for name in options.only or GROUPS:
             GROUPS[name](bench)
         cases += bench.cases
-    result = {
+    result: dict[str, Any] = {
         "facts": facts(torch.get_num_threads()),
         "load": [before, os.getloadavg()[0]],
         "absent": contestants.absent,

@@ -21,7 +21,13 @@ def load_chapter_model() -> "ChapterModel":
 
     See :class:`dnnl.chapter_model.ChapterModel`, and ``dnnl/assets/README.md`` for its data, recipe
     and measured results.
+
+    Raises:
+        ModuleNotFoundError: if a package of the extra ``dnnl[train]`` is absent.
     """
-    from dnnl.chapter_model import ASSET, ChapterModel  # only here: it needs the photographs' tools
+    from dnnl._extras import needs_extra
+
+    with needs_extra("train", "dnnl.load_chapter_model()"):
+        from dnnl.chapter_model import ASSET, ChapterModel
 
     return ChapterModel.load(ASSET)

@@ -7,12 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from dnnl import data
-from dnnl._safetensors import check_finite, read_safetensors, write_safetensors
+from dnnl._extras import needs_extra
 from dnnl.models import vit
 from dnnl.models.vit.checks import Size, as_int, check_dims
 from dnnl.models.vit.embedding import token_parameter
 from dnnl.models.vit.module import Module
+
+with needs_extra("train", "dnnl.chapter_model"):
+    from dnnl import data
+    from dnnl._safetensors import check_finite, read_safetensors, write_safetensors
 
 FORMAT = "dnnl-chapter-model/1"
 ASSET = Path(__file__).parent / "assets" / "chapter.safetensors"

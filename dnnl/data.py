@@ -7,11 +7,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
-import numpy as np
 import torch
-from PIL import Image, ImageOps
 from torch import Tensor
 
+from dnnl._extras import needs_extra
 from dnnl.models.vit.checks import (
     DTypeError,
     ShapeError,
@@ -22,6 +21,10 @@ from dnnl.models.vit.checks import (
     format_size,
 )
 from dnnl.models.vit.positions import resample
+
+with needs_extra("train", "dnnl.data"):
+    import numpy as np
+    from PIL import Image, ImageOps
 
 MEAN, STD = 0.5, 0.25
 ENDINGS = (".png", ".jpg", ".jpeg")
@@ -93,7 +96,9 @@ def photograph(name: str = "cat", image_size: Size | None = 224) -> Tensor:
     if name not in PHOTOGRAPHS:
         raise KeyError(f"Expected one of {', '.join(PHOTOGRAPHS)}, but got {name!r}.")
     entry = PHOTOGRAPHS[name]
-    with files(entry.package).joinpath(entry.path).open("rb") as file:
+    with needs_extra("train", f"dnnl.data.photograph({name!r})"):
+        package = files(entry.package)
+    with package.joinpath(entry.path).open("rb") as file:
         image = _decode(file, name)
     return image if image_size is None else _fit(image, as_pair(image_size, "image_size"))
 

@@ -10,15 +10,11 @@ import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec
 
-import matplotlib.pyplot as plt
 import torch
 import torch.nn.functional as F
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
-from matplotlib.rcsetup import cycler
 from torch import Tensor
 
+from dnnl._extras import needs_extra
 from dnnl.models.vit import ShapeError, patchify, unpatchify
 from dnnl.models.vit.checks import (
     DTypeError,
@@ -30,6 +26,13 @@ from dnnl.models.vit.checks import (
     grid_shape,
 )
 from dnnl.models.vit.positions import resample
+
+with needs_extra("book", "dnnl.figures"):
+    import matplotlib.pyplot as plt
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
+    from matplotlib.rcsetup import cycler
 
 CLASS, PATCH, POSITION = "#D55E00", "#0072B2", "#009E73"
 INK = "#797979"

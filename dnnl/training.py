@@ -16,19 +16,23 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from tqdm import tqdm
 
 import dnnl
-from dnnl import data
-from dnnl._safetensors import check_finite, check_writable, read_safetensors, write_safetensors
-from dnnl.chapter_model import ChapterModel
+from dnnl._extras import needs_extra
 from dnnl.models.vit.checks import as_int, grid_shape
+
+with needs_extra("train", "dnnl.training"):
+    import numpy as np
+    from tqdm import tqdm
+
+    from dnnl import data
+    from dnnl._safetensors import check_finite, check_writable, read_safetensors, write_safetensors
+    from dnnl.chapter_model import ChapterModel
 
 CHECKPOINT = "dnnl-training-checkpoint/2"  # 1 did not record the pixels of the photographs
 _MOMENTS = ("step", "exp_avg", "exp_avg_sq")  # what AdamW keeps of a parameter

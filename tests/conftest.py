@@ -1,4 +1,4 @@
-"""What the tests have in common."""
+"""Fixtures of the tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# No deadline: a busy machine is not a wrong result. In CI the examples are always the same ones.
+# No deadline, because a busy machine is not an error. In CI the examples are always the same.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
@@ -21,8 +21,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 @pytest.fixture(autouse=True)
 def _same_random_numbers() -> None:
-    """Start every test from one seed, whichever tests ran before it."""
-    if torch := sys.modules.get("torch"):  # the tests of the built book do without
+    """Start every test from the same seed, whichever tests ran before it."""
+    if torch := sys.modules.get("torch"):  # the tests of the built book do not import it
         torch.manual_seed(0)
 
 
@@ -58,7 +58,7 @@ def browser() -> Iterator[Any]:
 def show(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Show explorers by ``show(*widgets, lang=…, theme=…, **options of the browser context)``.
 
-    Returns an ``ExplorerPage``; at the end of the test, every page must have kept silent.
+    Returns an ``ExplorerPage``. The test fails if a page has written to its console.
     """
     from explorer_page import ExplorerPage, write_page
 

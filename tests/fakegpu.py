@@ -121,13 +121,12 @@ def cases() -> dict[str, Callable[[], Any]]:
         "embedding": (_embedding(), image),
         "embedding-no-prefix": (_embedding(num_prefix_tokens=0), image),
         "embedding-dropout": (_embedding(dropout=0.5), image),
-        "dynamic-training": (_embedding(dynamic_image_size=True), other),
-        "dynamic-eval": (_embedding(dynamic_image_size=True).eval(), other),
+        "dynamic": (_embedding(dynamic_image_size=True), other),
+        "fused": (vit.fuse(_classifier()), image),
         "encoder": (vit.ViTEncoder(8, 2, 2, 16, 0.5, 0.5), tokens),
         "mean": (_classifier(pool="mean"), image),
         "max": (_classifier(pool="max"), image),
-        "distilled-training": (_classifier(distillation=True), image),
-        "distilled-eval": (_classifier(distillation=True).eval(), image),
+        "distilled": (_classifier(distillation=True), image),
         "bfloat16": (_classifier().bfloat16(), image.bfloat16()),
     }
     functions = {

@@ -10,7 +10,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_cover_is_what_its_program_draws() -> None:
-    picture = [sys.executable, str(ROOT / "tools" / "picture.py"), "--check"]
+    picture = [sys.executable, str(ROOT / "tools" / "cover.py"), "--check"]
     assert subprocess.run(picture).returncode == 0, "run `make execute`"
 
 

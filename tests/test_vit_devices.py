@@ -13,29 +13,9 @@ import torch.utils.backend_registration
 import dnnl.models.vit as vit
 
 HERE = Path(__file__).resolve().parent
-CASES = [
-    "linear",
-    "conv",
-    "hybrid",
-    "class-token",
-    "positions",
-    "embedding",
-    "embedding-no-prefix",
-    "embedding-dropout",
-    "dynamic-training",
-    "dynamic-eval",
-    "encoder",
-    "mean",
-    "max",
-    "distilled-training",
-    "distilled-eval",
-    "bfloat16",
-    "patchify",
-    "unpatchify",
-    "interpolate",
-    "interpolate-identity",
-    "interpolate-half",
-]
+CASES = """linear conv hybrid class-token positions embedding embedding-no-prefix embedding-dropout
+dynamic fused encoder mean max distilled bfloat16 patchify unpatchify interpolate
+interpolate-identity interpolate-half""".split()
 
 
 @pytest.fixture(scope="session")
@@ -105,6 +85,8 @@ def test_a_dynamic_module_follows_its_table_to_a_gpu_and_back(exact):
     want = module(x)
     module.cuda()
     torch.testing.assert_close(module(x.cuda()).cpu(), want, rtol=1e-4, atol=1e-4)
+    fused = vit.fuse(module, (8, 24))(x.cuda())
+    torch.testing.assert_close(fused.cpu(), want, rtol=1e-4, atol=1e-4)
     with torch.autocast("cuda", torch.bfloat16):
         assert module(x.cuda()).dtype == torch.bfloat16
     module.cpu()

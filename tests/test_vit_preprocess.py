@@ -367,7 +367,7 @@ def rewritten(tmp_path, **change):
         {"labels": 5},
         {"preprocess": {"crop": -1}},
         {"preprocess": {"code": "import os"}},
-        {"format": "dnnl-vit/99"},
+        {"format": "dnnl-model/99"},
         {"format": None},
     ],
 )

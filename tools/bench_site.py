@@ -1,12 +1,13 @@
-"""Measure the built pages as a reader on a slow line meets them, and print them beside the budgets.
+"""Measure how the built pages load on a slow connection, and compare them with the budgets.
 
     python tools/bench_site.py [--stock FOLDER] [PAGE ...]        (make bench-site)
 
-Every page is opened cold in Chromium, through a line of 8 Mbit/s with 50 ms of latency, on this
-machine's processor and on one four times slower: bytes over the wire (gzip, as static hosts send),
-requests, and the time from the click until every explorer can be used. `--stock` names a build of
-the same notebooks by Jupyter Book without the book's extension, whose numbers go beside as ratios:
-there MathJax, RequireJS and the widget manager come from a CDN; see `make bench-site`.
+Every page is opened in Chromium with an empty cache, at 8 Mbit/s and 50 ms of latency, with this
+machine's processor and with one four times slower. Measured are bytes over the wire (gzip, as
+static hosts send), requests, and the time from the click until every explorer can be used.
+`--stock` names a build of the same notebooks by Jupyter Book without the book's extension; ratios
+to it are printed, too. Its MathJax, RequireJS and widget manager come from a CDN; see
+`make bench-site`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import browser as chromium
@@ -53,11 +55,11 @@ def packed(path: Path) -> bytes:
 
 
 class Host(BaseHTTPRequestHandler):
-    """Serves a folder with gzip and keep-alive."""
+    """Serves a folder, with gzip and keep-alive."""
 
     protocol_version = "HTTP/1.1"
 
-    def __init__(self, *args: object, folder: Path) -> None:
+    def __init__(self, *args: Any, folder: Path) -> None:
         self.folder = folder
         super().__init__(*args)
 
@@ -91,7 +93,7 @@ def serve(folder: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Visit:
-    """One cold visit: kB, requests, ms until there is text, ms until explorers, and the shift."""
+    """One visit with an empty cache: kB, requests, ms to text, ms to explorers, layout shift."""
 
     kilobytes: float
     requests: int
@@ -100,7 +102,8 @@ class Visit:
     shift: float
 
 
-# The book's loader says when it is done. A stock page does not: there, the last explorer counts.
+# The book's loader sets a performance mark when it is done. A stock page does not; there, the time
+# when the last explorer appears is taken.
 WATCH = """
 window.shift = 0;
 new PerformanceObserver(list => { for (const e of list.getEntries()) window.shift += e.value; })
@@ -135,7 +138,7 @@ def visit(browser: Browser, url: str, slower: int) -> Visit:
     session.send("Emulation.setCPUThrottlingRate", {"rate": slower})
     got = {"bytes": 0, "requests": 0}
 
-    def finished(event: dict) -> None:
+    def finished(event: dict[str, Any]) -> None:
         got["bytes"] += event["encodedDataLength"]
         got["requests"] += 1
 
@@ -144,7 +147,7 @@ def visit(browser: Browser, url: str, slower: int) -> Visit:
     page.goto(url, wait_until="load", timeout=120_000)
     page.wait_for_function(DONE, timeout=120_000)
     before = -1
-    while before != got["requests"]:  # until nothing more comes; the last are fonts of formulas
+    while before != got["requests"]:  # until no more requests come; fonts of formulas are the last
         before = got["requests"]
         page.wait_for_timeout(1000 * slower)
     found = page.evaluate(READ)
@@ -159,13 +162,13 @@ def visit(browser: Browser, url: str, slower: int) -> Visit:
 
 
 def measure(browser: Browser, url: str, slower: int) -> Visit:
-    """Return the visit with the median time."""
+    """Visit a page several times and return the visit with the median time."""
     visits = [visit(browser, url, slower) for _ in range(REPEAT)]
     return sorted(visits, key=lambda v: v.ready if v.ready is not None else v.text)[REPEAT // 2]
 
 
-def live(page: Path) -> bool:
-    """Whether a page runs the trained model, which it must bring along."""
+def has_model(page: Path) -> bool:
+    """Return whether a page contains the trained model."""
     return '"_weights"' in page.read_text(encoding="utf-8")
 
 
@@ -188,11 +191,11 @@ def main() -> int:
             executable_path=chromium.find(),
             args=["--no-sandbox", "--disable-background-networking"],
         )
-        with serve(SITE) as root:  # a browser that has just started finds its fonts first
+        with serve(SITE) as root:  # the first visit after the start also loads the system's fonts
             visit(browser, f"{root}/{pages[0]}.html", 1)
         ratios: list[tuple[float, float]] = []
         for name in pages:
-            budget_kb, budget_ms = (1000, 900) if live(SITE / f"{name}.html") else (600, 400)
+            budget_kb, budget_ms = (1000, 900) if has_model(SITE / f"{name}.html") else (600, 400)
             for slower in (1, 4):
                 with serve(SITE) as root:
                     own = measure(browser, f"{root}/{name}.html", slower)
@@ -217,7 +220,7 @@ def main() -> int:
     if ratios:
         kilobytes, times = (statistics.geometric_mean(r) for r in zip(*ratios, strict=True))
         print(f"against stock, on average: {kilobytes:.2f} of its bytes, {times:.2f} of its time")
-    print("every page is within its budget" if not over else f"{over} pages are over budget")
+    print(f"{over} pages are over budget" if over else "every page is within its budget")
     return 1 if over else 0
 
 

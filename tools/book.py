@@ -1,8 +1,8 @@
 """Build the site: English at its root, Chinese below ``zh/``. (make book)
 
-Both editions have the settings of ``_config.yml`` and the contents of ``_toc.yml``; what the
-Chinese one has different stands in ``_config.zh.yml``. `jupyter-book build .` alone builds the
-English edition as well, without links to the other.
+Both editions have the settings of ``_config.yml`` and the contents of ``_toc.yml``;
+``_config.zh.yml`` holds the settings that differ in the Chinese edition. `jupyter-book build .`
+alone builds the English edition, without links to the Chinese one.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ BUILD = ROOT / "_build"
 SITE = BUILD / "html"
 EDITIONS = ("en", "zh")
 
-# Heavy, the same in both editions, and found by their own addresses: one copy serves both, so that
-# a reader who changes the language loads nothing twice.
+# Large folders that are equal in both editions: the site keeps one copy, so that a reader who
+# changes the language downloads nothing twice.
 SHARED = ("mathjax", "explorers")
 
-# The first page of the site leads to the edition that a reader once chose.
+# The first page of the site redirects to the edition that the reader chose earlier.
 CHOICE = (
     '<script>try { if (localStorage.getItem("dnnl-language") === "zh-CN")'
     ' location.replace("zh/index.html"); } catch { /* not remembered */ }</script>\n'
@@ -37,7 +37,7 @@ def load(name: str) -> dict[str, Any]:
 
 
 def merged(settings: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return ``settings`` with those of ``other`` laid over, at any depth."""
+    """Return ``settings`` updated with ``other``, at any depth."""
     both = {**settings, **other}
     for key in settings.keys() & other.keys():
         if isinstance(settings[key], dict) and isinstance(other[key], dict):
@@ -65,7 +65,7 @@ def start(edition: str) -> subprocess.Popen[bytes]:
     folder = BUILD / edition
     folder.mkdir(parents=True)
     settings = config(edition)
-    # Here alone both editions are built, so here alone they link to each other.
+    # Only this program builds both editions, so only its pages link to each other.
     settings["sphinx"]["config"]["dnnl_edition"] = edition
     settings["sphinx"]["local_extensions"] = {
         name: str(ROOT / path) for name, path in settings["sphinx"]["local_extensions"].items()
@@ -80,12 +80,12 @@ def start(edition: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         ["jupyter-book", "build", str(ROOT), *strict, *files, "--path-output", str(folder)],
         cwd=ROOT,
-        stdout=subprocess.PIPE,  # which says where the pages are: not yet true
+        stdout=subprocess.PIPE,  # it names a folder from which the pages are moved later
     )
 
 
 def assemble() -> None:
-    """Put the editions together."""
+    """Move both editions into one site."""
     for edition in EDITIONS:
         target = SITE if edition == "en" else SITE / edition
         shutil.move(BUILD / edition / "_build" / "html", target)
@@ -104,17 +104,17 @@ def assemble() -> None:
 
 
 def main() -> int:
-    # From nothing each time: a page that is not rebuilt does not repeat its warning, a page that
-    # was taken out stays, and the build takes seconds.
+    # Always a clean build: an incremental one would not repeat the warnings of unchanged pages and
+    # would keep removed pages. It takes seconds.
     for folder in (SITE, *(BUILD / edition for edition in EDITIONS)):
         shutil.rmtree(folder, ignore_errors=True)
-    builds = {edition: start(edition) for edition in EDITIONS}  # at once, on two cores
+    builds = {edition: start(edition) for edition in EDITIONS}  # in parallel
     failed = False
     for edition, build in builds.items():
-        said, _ = build.communicate()
+        output, _ = build.communicate()
         if build.returncode:
-            print(f"the edition {edition} could not be built:", file=sys.stderr)
-            sys.stderr.buffer.write(said)
+            print(f"The build of the edition {edition!r} failed:", file=sys.stderr)
+            sys.stderr.buffer.write(output)
             failed = True
     if failed:
         return 1

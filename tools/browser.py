@@ -1,4 +1,4 @@
-"""Find a Chromium for the browser tests; with ``--install``, get one where there is none."""
+"""Find a Chromium for the browser tests; with ``--install``, install one if none is found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find() -> str | None:
-    """Return the path of a Chromium: the system's, else the one Playwright downloaded."""
+    """Return the path of a Chromium: the system's, or else the one that Playwright downloaded."""
     for name in NAMES:
         if path := shutil.which(name):
             return path
@@ -43,8 +43,8 @@ def main() -> int:
     path = find() or (install() if "--install" in sys.argv[1:] else None)
     if path is None:
         print(
-            "The browser tests need Chromium, and none could be found or installed here. Install "
-            f"one so that one of these is on PATH: {', '.join(NAMES)}.",
+            "The browser tests need Chromium, but it was not found and could not be installed. "
+            f"Install it so that one of these commands is on PATH: {', '.join(NAMES)}.",
             file=sys.stderr,
         )
         return 1

@@ -1,14 +1,14 @@
-"""Keep the Chinese edition beside the English one.
+"""Keep the Chinese edition in step with the English one.
 
     python tools/editions.py sync            (make sync; make execute ends with it)
     python tools/editions.py confirm [PAGE]  (make confirm-zh; PAGE such as 06_order, README)
 
 Both editions have the same cells, in the same order, with the same ids, code and outputs; only
-the Markdown and the words in the metadata differ. `sync` copies everything else from English to
-Chinese, and puts what is new there in English, marked, until somebody writes it in Chinese.
+the Markdown and the texts in the metadata differ. `sync` copies everything else from English to
+Chinese. A new text is copied in English, with a mark, until an author translates it.
 
-`confirm` records which English text the Chinese one was written for, so that a test can name what
-has changed since: a hash for every text of every page, in ``chapters/zh/confirmed.json``.
+`confirm` records which English text each Chinese text translates: a hash for every text of every
+page, in ``chapters/zh/confirmed.json``. A test then names the English texts that have changed.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CHINESE = ROOT / "chapters" / "zh"
 QUIZZES = ROOT / "dnnl" / "quizzes"
 CONFIRMED = CHINESE / "confirmed.json"
 
-# Stands before an English text that waits in the Chinese edition for its author.
+# The mark in front of an English text in the Chinese edition that is not yet translated.
 MARK = "[UNTRANSLATED] "
 
-# The words in a cell's metadata; below ``mystnb``, at any depth.
+# The keys of texts in a cell's metadata; below ``mystnb``, at any depth.
 WORDS = ("alt", "caption", "code_prompt_show", "code_prompt_hide")
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def read(path: Path) -> Json:
 
 
 def dump(content: Json) -> str:
-    """Return JSON as notebooks are stored."""
+    """Return JSON in the format of the stored notebooks."""
     return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
 
 
@@ -54,12 +54,12 @@ def source(cell: Json) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Return a cell's source as notebooks are stored."""
+    """Return a cell's source as the list of lines that notebooks store."""
     return text.splitlines(keepends=True)
 
 
 def words(holder: Json, where: str = "") -> Iterator[tuple[str, Json, str]]:
-    """Yield, for each text in a ``mystnb`` entry, its name, what holds it, and its key."""
+    """Yield, for each text in a ``mystnb`` entry, its name, the dict that holds it, and its key."""
     for key, value in holder.items():
         if isinstance(value, dict):
             yield from words(value, f"{where}{key}.")
@@ -68,7 +68,7 @@ def words(holder: Json, where: str = "") -> Iterator[tuple[str, Json, str]]:
 
 
 def texts(cell: Json) -> dict[str, str]:
-    """Return the texts of a cell that an author writes, by their names."""
+    """Return the texts of a cell that are translated, by their names."""
     found = {"": source(cell)} if cell["cell_type"] == "markdown" else {}
     for name, holder, key in words(cell["metadata"].get("mystnb", {})):
         found[name] = holder[key]
@@ -76,10 +76,10 @@ def texts(cell: Json) -> dict[str, str]:
 
 
 def put(cell: Json, own: dict[str, str]) -> None:
-    """Give a copy of an English cell its Chinese texts; mark those that are missing."""
+    """Put Chinese texts into a copy of an English cell; mark those that are missing."""
 
     def chosen(name: str, english: str) -> str:
-        # (a formula or a rule has no words)
+        # A formula or a rule needs no translation.
         return own.get(name) or (f"{MARK}{english}" if any(map(str.isalpha, english)) else english)
 
     if cell["cell_type"] == "markdown":
@@ -89,9 +89,9 @@ def put(cell: Json, own: dict[str, str]) -> None:
 
 
 def synced(english: Json, chinese: Json | None) -> Json:
-    """Return the Chinese notebook with all but its texts from the English one."""
+    """Return the English notebook with the texts of the Chinese one."""
     own = {cell["id"]: texts(cell) for cell in (chinese or {"cells": []})["cells"]}
-    prompts = {}  # the same words in the same places: "Show the set-up" and the like
+    prompts = {}  # equal labels have equal translations: "Show the set-up", for example
     for cell in english["cells"]:
         for name, text in texts(cell).items():
             if "prompt" in name and name in own.get(cell["id"], {}):
@@ -104,7 +104,7 @@ def synced(english: Json, chinese: Json | None) -> Json:
 
 
 def write(path: Path, text: str) -> bool:
-    """Write ``text`` in one step, if it is new; say whether it was."""
+    """Write ``text`` atomically if it differs from the file; return whether it did."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -122,15 +122,15 @@ def sync() -> None:
         if write(target, text):
             changed.append(target)
         if waiting := text.count(MARK):
-            print(f"{target.relative_to(ROOT)}: {waiting} texts are to be written in Chinese")
+            print(f"{target.relative_to(ROOT)}: {waiting} texts are not yet translated")
     for path in sorted(CHINESE.glob("*.ipynb")):
         if not (ENGLISH / path.name).exists():
-            print(f"{path.relative_to(ROOT)}: there is no such page in English")
+            print(f"{path.relative_to(ROOT)}: this page does not exist in English")
     for path in changed:
-        print(f"{path.relative_to(ROOT)}: brought up to date")
+        print(f"{path.relative_to(ROOT)}: updated")
 
 
-# ---- what the Chinese was written for ------------------------------------------------------------
+# ---- which English text each Chinese text translates ---------------------------------------------
 
 
 def digest(text: str) -> str:
@@ -161,7 +161,7 @@ def hashes() -> dict[str, dict[str, str]]:
 
 
 def stale() -> list[str]:
-    """List what has changed in English since its Chinese was confirmed."""
+    """List the English texts that have changed since their translation was confirmed."""
     record, now = read(CONFIRMED) if CONFIRMED.exists() else {}, hashes()
     found = []
     for page in [*now, *(record.keys() - now.keys())]:
@@ -172,7 +172,7 @@ def stale() -> list[str]:
 
 
 def confirm(pages: list[str]) -> int:
-    """Record the English texts of some pages, or of all, as those that the Chinese has."""
+    """Record that the Chinese texts of some pages, or of all, translate the current English."""
     now = hashes()
     if unknown := set(pages) - set(now):
         print(f"Expected pages among {', '.join(now)}; got {', '.join(sorted(unknown))}.")
@@ -183,7 +183,7 @@ def confirm(pages: list[str]) -> int:
         if (not pages or p.stem in pages) and MARK in p.read_text("utf-8")
     ]
     if waiting:
-        print(f"To be written in Chinese first: {', '.join(waiting)}.")
+        print(f"These pages are not yet translated: {', '.join(waiting)}.")
         return 1
     for change in stale():
         if not pages or change.split(": ")[0] in pages:

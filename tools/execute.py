@@ -1,10 +1,10 @@
-"""Execute the book's notebooks in fresh kernels and store what they show.
+"""Execute the book's notebooks in fresh kernels and store their outputs.
 
     python tools/execute.py [--check] [NOTEBOOK ...]        (no name: every notebook of the book)
 
-Two runs give the same bytes: times are not recorded, metadata is reduced to what readers need, and
-the random ids of widget models are replaced by numbers. A notebook is written only when all of it
-ran, printed nothing to stderr and is valid, and only when its content changed.
+Two runs give the same bytes: times are not recorded, metadata is reduced to what Jupyter needs, and
+the random ids of widget models are replaced by numbers. A notebook is written only if every cell
+ran without stderr output, the result is valid, and its content changed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 120
-os.environ["HF_HUB_OFFLINE"] = "1"  # a page shows what it shows without a network
+os.environ["HF_HUB_OFFLINE"] = "1"  # stored outputs must not depend on a network
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
-# What Jupyter needs to open the page, and no version that differs between two machines.
+# What Jupyter needs to open the page, without versions that differ between machines.
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {
@@ -41,11 +41,11 @@ METADATA = {
 
 
 class StderrError(Exception):
-    """A cell wrote to stderr: a warning that a reader would see and a test could not pin down."""
+    """A cell wrote to stderr, for example a warning."""
 
 
 def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
-    """Join neighbouring pieces of one stream, which the kernel splits by the clock."""
+    """Join consecutive outputs of one stream: where the kernel splits them depends on timing."""
     merged: list[NotebookNode] = []
     for out in outputs:
         last = merged[-1] if merged else None
@@ -59,8 +59,8 @@ def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
 def renumber_widgets(nb: NotebookNode, name: str) -> NotebookNode:
     """Replace the random ids of widget models by the notebook's name and a number.
 
-    Models are numbered in the order in which the kernel made them, in which the client keeps them;
-    a written notebook has them in the order of their ids.
+    Models are numbered in the order in which the kernel created them. The client keeps that order;
+    a written notebook is sorted by id.
     """
     text = nbformat.writes(nb)
     state = nb.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
@@ -86,7 +86,7 @@ def execute(path: Path) -> str:
         resources={"metadata": {"path": str(path.parent)}},
     ).execute()
     widgets = nb.metadata.get("widgets")
-    nb.metadata = nbformat.from_dict(METADATA)  # the client puts back the interpreter's version
+    nb.metadata = nbformat.from_dict(METADATA)  # the client has added the version of Python
     if widgets and widgets.get(WIDGET_STATE, {}).get("state"):
         nb.metadata["widgets"] = widgets
     for number, cell in enumerate(nb.cells):
@@ -94,8 +94,8 @@ def execute(path: Path) -> str:
             continue
         cell.outputs = merge_streams(cell.outputs)
         for out in cell.outputs:
-            # A hint of matplotlib's, on which Jupyter lays a card under the figure; the book's are
-            # drawn to be legible on white and on black.
+            # With this hint of matplotlib, Jupyter puts a light background behind a figure; the
+            # book's figures are legible on white and on black.
             out.get("metadata", {}).pop("needs_background", None)
             if out.output_type == "stream" and out.name == "stderr":
                 raise StderrError(f"cell {number} of {path.name} wrote to stderr:\n{out.text}")
@@ -120,8 +120,8 @@ def main() -> int:
     args = parser.parse_args()
     paths = [p.resolve() for p in args.notebooks] or sorted(ROOT.glob("chapters/en/*.ipynb"))
     if not paths:
-        parser.error("there is no notebook below chapters/en/")
-    # Stored outputs are made on the CPU; each of the two kernels keeps to its own core.
+        parser.error("chapters/en/ does not contain any notebooks")
+    # Stored outputs come from the CPU; each of the two kernels uses one core.
     os.environ["DNNL_DEVICE"] = "cpu"
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -136,7 +136,7 @@ def main() -> int:
         for path, result in zip(paths, pool.map(run, paths), strict=True):
             if isinstance(result, Exception):
                 failures += 1
-                print(f"{path.name}: FAILED, left as it was\n{result}", file=sys.stderr)
+                print(f"{path.name}: FAILED, not changed\n{result}", file=sys.stderr)
             elif args.check:
                 changed = path.read_text(encoding="utf-8") != result
                 failures += changed

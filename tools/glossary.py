@@ -1,8 +1,8 @@
 """Write the glossary of both editions from the book's terms. (part of make sync)
 
-``chapters/terms.json`` is the one source: the pages ``glossary.md`` are made from it, the Chinese
-search looks there for what readers may type instead, and a test keeps other names for the same
-thing (``not``) out of the Chinese edition. ``also`` are names that only the search knows.
+The pages ``glossary.md`` are made from ``chapters/terms.json``. There, ``not`` lists names that the
+Chinese edition must not use (a test checks it), and ``also`` other names; the Chinese search finds
+a term by all of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _row(cells: list[str] | tuple[str, ...]) -> str:
 
 
 def write() -> list[Path]:
-    """Write both pages; return those that changed."""
+    """Write both pages and return the paths of those that changed."""
     changed = []
     for edition in EDITIONS:
         path = ROOT / "chapters" / edition / "glossary.md"

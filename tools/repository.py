@@ -1,8 +1,8 @@
-"""Put the repository's address everywhere: ``make repository URL=https://github.com/owner/name``.
+"""Change the repository's address in every file. (make repository URL=...)
 
-The address is named once, in ``_config.yml``; from there this script knows which one to replace, in
-every file that git tracks or would track: links, badges, Colab buttons, install commands, and the
-address of the site on GitHub Pages. All files change or none does.
+The current address is read from ``_config.yml`` and replaced in every file that git tracks or would
+track: links, badges, Colab buttons, install commands, and the address of the site on GitHub Pages.
+If a file cannot be written, no file is changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# GitHub, because Colab opens notebooks, and the workflows run, from there.
+# GitHub only: Colab opens notebooks from there, and the workflows run there.
 ADDRESS = re.compile(
     r"https://github\.com/(?P<owner>[A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)"
     r"/(?P<name>[A-Za-z0-9._-]{1,100})"
@@ -34,7 +34,7 @@ class Repository:
 
     @classmethod
     def parse(cls, url: str) -> Repository:
-        """Read ``https://github.com/owner/name``, and nothing that only resembles it."""
+        """Parse ``https://github.com/owner/name``; any other form raises ValueError."""
         match = ADDRESS.fullmatch(url)
         if not match or match["name"] in {".", ".."} or match["name"].endswith(".git"):
             raise ValueError(
@@ -45,7 +45,7 @@ class Repository:
 
     @classmethod
     def current(cls, root: Path) -> Repository:
-        """Read the address that the book names now."""
+        """Read the current address from the settings of the book."""
         found = NAMED_AS.findall((root / NAMED_IN).read_text(encoding="utf-8"))
         if len(found) != 1:
             raise ValueError(f"Expected one `url:` in {NAMED_IN}, but found {len(found)}.")
@@ -62,11 +62,11 @@ class Repository:
 
 
 def move(text: str, old: Repository, new: Repository) -> str:
-    """Return ``text`` with every address of ``old`` turned into that of ``new``."""
+    """Return ``text`` with every address of ``old`` replaced by that of ``new``."""
     for before, after in ((old.slug, new.slug), (old.pages, new.pages)):
-        # Whole names only: not the end of a longer owner, nor the start of a longer name.
+        # Whole names only: not the end of a longer owner or the start of a longer name.
         whole = rf"(?<![\w.-]){re.escape(before)}(?![\w-]|\.(?!git\b)\w)"
-        text = re.sub(whole, lambda _, after=after: after, text)
+        text = re.sub(whole, after, text)  # names contain no backslash
     return text
 
 
@@ -81,7 +81,7 @@ def files(root: Path) -> list[Path]:
 
 
 def plan(root: Path, new: Repository) -> dict[Path, tuple[bytes, bytes]]:
-    """Return, for each file that is to change, its bytes before and after."""
+    """Return the bytes before and after of each file that would change."""
     old = Repository.current(root)
     changes = {}
     for path in files(root):
@@ -89,14 +89,14 @@ def plan(root: Path, new: Repository) -> dict[Path, tuple[bytes, bytes]]:
         try:
             after = move(before.decode("utf-8"), old, new).encode("utf-8")
         except UnicodeDecodeError:
-            continue  # not a text
+            continue  # a binary file
         if after != before:
             changes[path] = (before, after)
     return changes
 
 
 def apply(changes: dict[Path, tuple[bytes, bytes]]) -> None:
-    """Write every file, or leave all as they were."""
+    """Write every file; if one fails, restore all of them."""
     parts: list[tuple[Path, Path]] = []
     done: list[Path] = []
     try:

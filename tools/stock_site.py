@@ -1,10 +1,10 @@
-"""Build the same notebooks as stock Jupyter Book does, for `make bench-site` to compare with.
+"""Build the notebooks with stock Jupyter Book, for the comparison of `make bench-site`.
 
     python tools/stock_site.py FOLDER
 
-The book's extension is left out of the settings. What a stock page loads from CDNs lies beside it
-here, so that it can be measured without a network, and comes faster than it would: MathJax out of
-the package sphinx-mathjax-offline, the rest from npm's registry by `npm pack`.
+The settings are those of the book without its extension. Files that a stock page loads from CDNs
+are put beside it, so that it can be measured without a network; from a CDN they would come more
+slowly. MathJax comes from the package sphinx-mathjax-offline, the rest from npm's registry.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PACKAGES = ("requirejs@2.3.4", "@jupyter-widgets/html-manager@1.0.6")
 
 
 def build(folder: Path) -> Path:
-    """Build the site below ``folder`` and return where its pages are."""
+    """Build the site below ``folder`` and return the folder of its pages."""
     config = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     config["sphinx"].pop("local_extensions")
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,15 +38,15 @@ def build(folder: Path) -> Path:
 
 
 def installed(package: str, ending: str) -> Path:
-    """Return the path of a package's file."""
+    """Return the path of an installed package's file, by the end of its name."""
     for file in importlib.metadata.files(package) or []:
         if file.as_posix().endswith(ending):
             return Path(str(file.locate()))
-    raise FileNotFoundError(f"{ending} in {package}")
+    raise FileNotFoundError(f"The package {package} does not contain a file *{ending}.")
 
 
 def fetch(package: str, folder: Path) -> Path:
-    """Unpack a package of npm's registry and return its folder."""
+    """Download and unpack a package from npm's registry; return its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     packed = subprocess.run(
         ["npm", "pack", package], cwd=folder, check=True, capture_output=True, text=True
@@ -58,7 +58,7 @@ def fetch(package: str, folder: Path) -> Path:
 
 
 def complete(site: Path, folder: Path) -> None:
-    """Put what comes from CDNs beside the pages, and let them load it from there."""
+    """Copy the files that come from CDNs beside the pages, and change the pages' links to them."""
     cdn = site / "cdn"
     mathjax = installed("sphinx-mathjax-offline", "/tex-mml-chtml.js").parent
     shutil.copytree(mathjax, cdn / "mathjax@3" / "es5", dirs_exist_ok=True)
@@ -82,7 +82,7 @@ def main() -> int:
     try:
         complete(site, folder)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"npm's registry cannot be reached ({error}): no comparison with stock.")
+        print(f"No comparison with stock Jupyter Book: npm's registry cannot be read ({error}).")
         shutil.rmtree(site)
         return 1
     print(site)

@@ -26,7 +26,7 @@ from dnnl.models.vit.pretrained.files import (
 )
 from dnnl.models.vit.pretrained.preprocess import Preprocess
 
-FORMAT = "dnnl-vit/1"
+FORMAT = "dnnl-model/1"
 
 
 def save(model: Any, folder: str | PathLike[str]) -> None:

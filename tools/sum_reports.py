@@ -1,4 +1,4 @@
-"""Add up pytest's reports: one line per run, the reasons of what was skipped, and the total."""
+"""Sum pytest's XML reports: a line for each run, the reasons for skipped tests, and the total."""
 
 from __future__ import annotations
 
