@@ -37,8 +37,8 @@ MATHJAX = (
 MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
 MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
-# Makes formulas that scroll accessible by keyboard.
-FORMULAS = "formulas.js"
+# Scripts of every page: for formulas that scroll, and for what is printed.
+ASSETS = ("formulas.js", "paper.js")
 
 # The alternative text of the picture in previews of a link to a page.
 PICTURE = {
@@ -151,7 +151,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     static = site / "_static"
     copy_mathjax(static / "mathjax")
     dnnl_widgets.copy(static)
-    shutil.copyfile(dnnl_widgets.ASSETS / FORMULAS, static / FORMULAS)
+    for asset in ASSETS:
+        shutil.copyfile(dnnl_widgets.ASSETS / asset, static / asset)
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
@@ -167,7 +168,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
-    app.add_js_file(FORMULAS)
+    for asset in ASSETS:
+        app.add_js_file(asset)
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added

@@ -18,12 +18,13 @@ import jieba
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
+from sphinx.search.en import SearchEnglish
 from sphinx.search.zh import SearchChinese
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 ROOT = Path(__file__).resolve().parent.parent
 ASSETS = Path(__file__).parent / "assets"
-SCRIPT = "language.js"
+SCRIPT, NUMBERS = "language.js", "numbers.js"
 TERMS = ROOT / "chapters" / "terms.json"
 
 # For each edition: its language tag in HTML, its name, and the offer to readers of the other one.
@@ -163,6 +164,15 @@ def synonyms() -> dict[str, str]:
     return {name.lower(): term["zh"] for term in terms() for name in (*term["not"], *term["also"])}
 
 
+class English(SearchEnglish):
+    """Sphinx's English search, which finds numbers too."""
+
+    @property
+    def js_splitter_code(self) -> str:  # type: ignore[override]
+        """The JavaScript that is added to the search page."""
+        return (ASSETS / NUMBERS).read_text(encoding="utf-8")
+
+
 class Chinese(SearchChinese):
     """Sphinx's Chinese search, with the book's terms as words, and a splitter for queries."""
 
@@ -170,7 +180,8 @@ class Chinese(SearchChinese):
     def js_splitter_code(self) -> str:  # type: ignore[override]
         """The JavaScript that splits a query on the search page."""
         names = json.dumps(synonyms(), ensure_ascii=False, sort_keys=True)
-        return f"const synonyms = {names};\n" + (ASSETS / "search.js").read_text(encoding="utf-8")
+        scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in ("search.js", NUMBERS)]
+        return "\n".join([f"const synonyms = {names};", *scripts])
 
     def init(self, options: dict[str, str]) -> None:
         """Add the terms to the dictionary of jieba, which would split them."""
@@ -215,6 +226,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     app.add_config_value("dnnl_edition", "", "env")
+    app.add_search_language(English)
     app.add_search_language(Chinese)
     app.add_js_file(SCRIPT)
     app.add_post_transform(KeepTogether)

@@ -38,6 +38,7 @@ JOINED = (
     "scripts/pydata-sphinx-theme.js",
     "formulas.js",
     "language.js",
+    "paper.js",
 )
 # The settings of these scripts, which are small and put into the page.
 SETTINGS = "documentation_options.js"
@@ -57,11 +58,18 @@ AT_ONCE = AUTOMATIC.replace(
     '"auto"', '(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")'
 )
 
-# Browsers lay out sections only when they come near the viewport. This rule is in the page, not in
-# the style sheet, because browsers lay out a page once before the style sheet is loaded.
+# While a page loads, browsers lay out sections only when they come near the viewport. Afterwards,
+# and before a jump to a section, the page is laid out as a whole: guessed heights would lead to
+# wrong places, and captures of the whole page would be empty. Rule and script are in the page,
+# because browsers lay out a page once before the style sheet and the scripts are loaded.
 UNSEEN = (
-    "<style>@media screen { article.bd-article > section > section"
-    " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>"
+    "<style>@media screen { html:not(.dnnl-laid-out) article.bd-article > section > section"
+    " { content-visibility: auto; contain-intrinsic-size: auto 1200px } }</style>\n  "
+    "<script>(() => {"
+    ' const all = () => document.documentElement.classList.add("dnnl-laid-out");'
+    ' addEventListener("load", () => (window.requestIdleCallback ?? setTimeout)(all));'
+    ' addEventListener("click", (e) => { if (e.target.closest?.(\'a[href*="#"]\')) all(); }, true);'
+    " })();</script>"
 )
 
 # A token of a style sheet, as far as needed to find its rules.

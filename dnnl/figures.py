@@ -400,8 +400,8 @@ def similarity_rows(
 ) -> Figure:
     """Draw the maps of :func:`similarity_maps` for several tables of one grid, a row for each.
 
-    Tables differ in how unlike two of their rows can be, so each has colours of its own: from the
-    lowest similarity in its maps, which is written beside them, to 1.
+    Tables differ in how unlike two of their rows can be, so each has its own range of colours: from
+    the lowest similarity in its maps, which is written beside them, to 1.
 
     Args:
         tables: name → table ``(1, num_prefix_tokens + rows * columns, D)``.

@@ -258,6 +258,55 @@ def test_without_scripts_a_still_stands_in(read) -> None:
     assert seen
 
 
+# ---- the contents of a page, and paper -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_link_of_the_contents_leads_to_its_section(read, width: int) -> None:
+    name = CHAPTERS["en"][7]
+    for how in ("at once", "when the page is laid out"):
+        reader = read(viewport={"width": width, "height": 800}, reduced_motion="reduce")
+        links = "nav.page-toc a, .bd-toc a" if width > 1000 else "article a.headerlink"
+        for at in (3, -4, -2):
+            reader.page.goto(f"{reader.root}/{name}.html", wait_until="domcontentloaded")
+            if how != "at once":
+                reader.page.wait_for_function(
+                    "document.documentElement.classList.contains('dnnl-laid-out')"
+                )
+            link = reader.page.locator(links).nth(at)
+            wanted = link.get_attribute("href")
+            assert wanted and wanted.startswith("#")
+            link.evaluate("link => link.click()")
+            reader.page.wait_for_load_state("load")
+            top = reader.page.evaluate(
+                "id => document.getElementById(id).getBoundingClientRect().top", wanted[1:]
+            )
+            assert -5 <= top <= 200, (how, wanted, top)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_paper_is_white_and_complete_and_the_screen_as_before(read, scheme: str) -> None:
+    for name in (CHAPTERS["en"][1], CHAPTERS["zh"][7]):
+        reader = read(color_scheme=scheme)
+        reader.open(name)
+        closed = reader.page.locator("article details:not([open])").count()
+        assert closed > 5
+        reader.page.emulate_media(media="print")
+        reader.page.wait_for_function("!document.querySelector('article details:not([open])')")
+        assert reader.page.locator("html").get_attribute("data-theme") == "light"
+        colour = "getComputedStyle(document.body).backgroundColor"
+        assert reader.page.evaluate(colour) == "rgb(255, 255, 255)"
+        dark = reader.page.evaluate("""[...document.querySelectorAll('article :is(p, li, pre, h2)')]
+          .map(e => getComputedStyle(e).color.match(/[0-9]+/g).map(Number))
+          .filter(([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b > 130).length""")
+        assert dark == 0
+        reader.page.emulate_media(media="screen")
+        reader.page.wait_for_function(
+            "n => document.querySelectorAll('article details:not([open])').length === n", arg=closed
+        )
+        assert reader.page.locator("html").get_attribute("data-theme") == scheme
+
+
 # ---- light and dark, icons, keyboard -------------------------------------------------------------
 
 
@@ -453,6 +502,7 @@ def test_search_finds_a_page(read, by: str) -> None:
     assert found(reader, "", "class token")
     assert "07_two_dimensions" in found(reader, "", "interpolate_pos_embedding")
     assert "07_two_dimensions" in found(reader, "", "bicubic")[:3]
+    assert "07_two_dimensions" in found(reader, "", "14×14")
     assert not reader.said
 
 
@@ -495,4 +545,8 @@ def test_search_finds_chinese_as_readers_type_it(read, by: str) -> None:
             missed[query] = first
     assert not missed
     assert not found(reader, "zh/", "量子色动力学"), "what the book does not speak of"
+    for character in "类块头层行列图":  # each is somewhere on nearly every page
+        assert len(found(reader, "zh/", character)) >= 9, character
+    assert not found(reader, "zh/", "鲸")
+    assert "07_two_dimensions" in found(reader, "zh/", "14×14")
     assert not reader.said

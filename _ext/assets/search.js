@@ -9,6 +9,15 @@ function pagesWith(word) {
   return new Set(pages.flat());
 }
 
+/** Let a character be found wherever a word of the index contains it: the index has words, few characters. */
+function addCharacter(character) {
+  const { terms, titleterms } = Search._index;
+  for (const all of [terms, titleterms]) {
+    const pages = Object.keys(all).filter((word) => word.includes(character)).flatMap((word) => all[word]);
+    if (pages.length) all[character] = [...new Set(pages)];
+  }
+}
+
 /** Cut a run of Chinese characters into the longest words that the index has, from left to right. */
 function cutChinese(run) {
   const words = [];
@@ -22,6 +31,10 @@ function cutChinese(run) {
 }
 
 function splitQuery(query) {
+  if (/^\p{Script=Han}$/u.test(query.trim())) { // beside other words a single character says nothing
+    addCharacter(query.trim());
+    return [query.trim()];
+  }
   const words = query.split(/[^\p{L}\p{N}_]+|(\p{Script=Han}+)/u).filter(Boolean)
     .flatMap((part) => (/\p{Script=Han}/u.test(part) ? cutChinese(part) : [part]));
   // All words must be on a page. Where no page has them all, the shortest, which say least, give way.
