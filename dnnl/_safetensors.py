@@ -1,4 +1,4 @@
-"""Safetensors files with a JSON description that a kill or a full disk cannot spoil."""
+"""Read and write safetensors files with a JSON description; writing is atomic."""
 
 import json
 from collections.abc import Mapping

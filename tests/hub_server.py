@@ -62,6 +62,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._refuse(401, "GatedRepo")
         if hub.behaviour == "503":
             return self._refuse(503, "")
+        if hub.behaviour == "no config" and path.endswith("config.json"):
+            self.close_connection = True  # without an answer
+            return
         if hub.behaviour == "endless error":
             return self._send_zeros(404, {"Content-Length": str(8 << 30)})
         match = re.fullmatch(r"/([\w.-]+/[\w.-]+)/resolve/([\w.-]+)/(.+)", path)

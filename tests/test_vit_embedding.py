@@ -30,7 +30,7 @@ def by_hand(module, x):
         embed.grid_size,
         size,
         num_prefix_tokens=prefix,
-        **module.pos_embed.resize,
+        **vit.RESIZE_SETTINGS[module.pos_embed.resize],
     )
     return tokens + table
 
@@ -43,7 +43,7 @@ def test_the_sequence_is_equation_1_at_the_own_and_any_other_size(
     own, size = ((g[0] * patch[0], g[1] * patch[1]) for g in (grid, other))
     options = {"num_prefix_tokens": prefix, "dynamic_image_size": True}
     if training:
-        options["resize"] = vit.RESIZE_SETTINGS["timm"]
+        options["resize"] = "timm"
     module = vit.ViTEmbedding(own, patch, channels, 6, **options).double().train(training)
     static = vit.ViTEmbedding(own, patch, channels, 6, num_prefix_tokens=prefix).double()
     static.load_state_dict(module.state_dict())

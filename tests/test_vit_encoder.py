@@ -182,7 +182,7 @@ def test_every_activation_is_its_formula(name, formula):
     model = small(activation=name)
     for mlp in (vit.ViTMLP(8, 16, activation=name), model.backbone.encoder.layers[1].mlp):
         torch.testing.assert_close(mlp.net[1](x), formula(x))
-    with pytest.raises(ValueError, match="an activation out of gelu, .*silu, but got 'tanh'"):
+    with pytest.raises(ValueError, match="activation to be one of gelu, .*silu, but got 'tanh'"):
         vit.ViTMLP(8, 16, activation="tanh")
 
 
@@ -244,7 +244,7 @@ def test_a_distilled_head_averages_its_two_heads_in_both_modes_and_gives_both_on
     for training in (True, False):
         torch.testing.assert_close(head.train(training)(x), (first + second) / 2)
         torch.testing.assert_close(head.both(x), (first, second))
-    with pytest.raises(ValueError, match="without distillation"):
+    with pytest.raises(ValueError, match="requires distillation=True"):
         vit.ViTClassificationHead(8, 3).both(x.float())
 
 
@@ -262,7 +262,7 @@ def test_a_model_of_any_prefix_tells_its_head(prefix):
     [
         ({"num_classes": 0}, vit.ShapeError, "num_classes of at least 1, but got 0"),
         ({"embed_dim": 0}, vit.ShapeError, "embed_dim of at least 1, but got 0"),
-        ({"pool": "gap"}, ValueError, "a pool out of cls, mean, max, but got 'gap'"),
+        ({"pool": "gap"}, ValueError, "pool to be one of cls, mean, max, but got 'gap'"),
         ({"pool": "mean", "distillation": True}, ValueError, "pool='cls' with distillation"),
         ({"fc_norm": True, "distillation": True}, ValueError, "fc_norm cannot be combined"),
         ({"num_prefix_tokens": 0}, vit.ShapeError, "num_prefix_tokens of at least 1, but got 0"),

@@ -1,6 +1,7 @@
 """The fused input module is one affine map that computes what the original computes."""
 
 import copy
+import dataclasses
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ def test_the_fused_module_gives_the_sequence_of_the_original(
     dtype, grid, other, patch, channels, prefix, batch
 ):
     own, size = ((g[0] * patch[0], g[1] * patch[1]) for g in (grid, other))
-    options = {"num_prefix_tokens": prefix, "resize": vit.RESIZE_SETTINGS["timm"]}
+    options = {"num_prefix_tokens": prefix, "resize": "timm"}
     module = vit.ViTEmbedding(own, patch, channels, 8, dynamic_image_size=True, **options)
     module = module.to(dtype)
     for image_size in (own, size):
@@ -68,7 +69,10 @@ def test_a_whole_model_is_copied_with_the_same_logits_and_the_original_is_untouc
     before, want = copy.deepcopy(model.state_dict()), model(x).detach()
     for part, name in [(model, "backbone.embedding"), (model.backbone, "embedding")]:
         fused = vit.fuse(part, size)
-        assert type(fused) is type(part) and fused.config == part.config
+        assert type(fused) is type(part)
+        assert fused.config == dataclasses.replace(
+            part.config, image_size=size or part.config.image_size
+        )
         assert type(fused.get_submodule(name)) is vit.FusedEmbedding
         torch.testing.assert_close(fused(x), part(x))
         assert not fused(x).requires_grad and not any(m.training for m in fused.modules())
@@ -193,14 +197,21 @@ REFUSED = {
     "a plain convolution whose": convolution(groups=3, out_channels=6),
     "convolution whose stride": convolution(stride=(2, 2)),
     "whose stride is its kernel": convolution(kernel_size=(2, 4)),
-    "unknown .*weight_orig": lambda m: prune.l1_unstructured(m.patch_embed.proj, "weight", 0.5),
-    "unknown .*embed_orig": lambda m: prune.l1_unstructured(m.pos_embed, "pos_embed", 0.5),
+    "unexpected parameters .*weight_orig": lambda m: prune.l1_unstructured(
+        m.patch_embed.proj, "weight", 0.5
+    ),
+    "unexpected parameters .*embed_orig": lambda m: prune.l1_unstructured(
+        m.pos_embed, "pos_embed", 0.5
+    ),
     "proj is a Parametrized": lambda m: parametrizations.weight_norm(m.patch_embed.proj),
     "pos_embed is a Param": lambda m: parametrize.register_parametrization(
         m.pos_embed, "pos_embed", nn.Identity()
     ),
-    "its forward was replaced": patched(""),
-    **{f"{n} forward was replaced": patched(n) for n in ("patch_embed", PROJ, "pos_embed")},
+    "forward method of ViTEmbedding was replaced": patched(""),
+    **{
+        f"forward method of {n} was replaced": patched(n)
+        for n in ("patch_embed", PROJ, "pos_embed")
+    },
 }
 
 

@@ -420,7 +420,7 @@ def test_what_does_not_fit_is_refused_by_name(pos_embed, old, new, options, mess
 @pytest.mark.parametrize("new", [4, 6])  # also where nothing has to be resized
 def test_options_that_do_not_exist_or_do_not_apply_are_refused(new):
     pos_embed = torch.zeros(1, 17, 8)
-    with pytest.raises(ValueError, match="Expected a mode out of .*bicubic.*, but got 'cubic'"):
+    with pytest.raises(ValueError, match="Expected mode to be one of .*bicubic.*, but got 'cubic'"):
         vit.interpolate_pos_embedding(pos_embed, 4, new, mode="cubic")
     for option in ("antialias", "align_corners"):
         with pytest.raises(ValueError, match="apply to .*'bilinear', 'bicubic'.*not to 'nearest'"):

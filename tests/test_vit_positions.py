@@ -73,7 +73,7 @@ def test_the_table_refuses_counts_that_make_no_table(arguments, message):
 
 def test_the_methods_resize_with_the_modules_own_prefix_and_settings_and_change_nothing():
     timm, jax = vit.RESIZE_SETTINGS["timm"], vit.RESIZE_SETTINGS["jax"]
-    embedding = vit.ViTEmbedding((12, 16), 4, 3, 8, num_prefix_tokens=3, resize=timm)
+    embedding = vit.ViTEmbedding((12, 16), 4, 3, 8, num_prefix_tokens=3, resize="timm")
     table = embedding.pos_embed.pos_embed
     for method in (embedding.pos_embed.interpolate, embedding.interpolate_pos_embedding):
         for options in ({}, {"mode": "bilinear"}, jax):

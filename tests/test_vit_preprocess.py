@@ -1,6 +1,9 @@
 """Photographs are prepared as each library does it, labels are read, and models keep both."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,6 +50,7 @@ PROCESSORS = {
     "CLIP": ("CLIPImageProcessor", {}),
     "SigLIP": ("SiglipImageProcessor", {}),
     "odd crop": ("CLIPImageProcessor", {"crop_size": {"height": 201, "width": 198}}),
+    "nearest": ("ViTImageProcessor", {"resample": 0}),
     "no resize": (
         "BitImageProcessor",
         {"do_resize": False, "crop_size": {"height": 80, "width": 96}},
@@ -83,15 +87,9 @@ def test_photographs_are_prepared_as_by_timm(options):
     timm = peer("timm.data")
     resolved = timm.resolve_data_config(pretrained_cfg=cfg)
     transform = timm.create_transform(**resolved)
-    size = (16, 16) if "input_size" not in options else (160, 224)
-    native = timm_model(size, patch_size=4 if size == (16, 16) else 32)
-    cfg["input_size"] = [3, *size] if size != (16, 16) else cfg["input_size"]
-    ours = vit.load_pretrained(
-        native.state_dict(),
-        num_heads=4,
-        grid_size=None if size != (16, 16) else 4,
-        config={"architecture": "vit_x", "pretrained_cfg": cfg},
-    )
+    native = timm_model(cfg["input_size"][1:], patch_size=32)
+    config = {"architecture": "vit_x", "pretrained_cfg": cfg}
+    ours = vit.load_pretrained(native.state_dict(), num_heads=4, config=config)
     for image in photographs():
         theirs = transform(Image.fromarray(image.permute(1, 2, 0).numpy()))
         assert_close(ours.preprocess(image), theirs[None], resolved["std"])
@@ -148,6 +146,8 @@ def test_a_photograph_in_one_column_is_averaged_and_not_misread():
         (torch.ones(3, 8, 8, dtype=torch.int64), "torch.int64"),
         (np.zeros((3, 8, 8)), "ndarray"),
         (torch.rand(3, 3, 8), "at least 4×4 after the resize, but got 3×8"),
+        (torch.rand(3, 8, 8) * 255, "divide by 255 first"),
+        (torch.full((3, 8, 8), float("nan")), r"in \[0, 1\]"),
     ],
 )
 def test_what_is_not_a_photograph_is_refused(bad, match):
@@ -181,6 +181,9 @@ def test_settings_that_cannot_be_meant_are_refused(options, match):
         {"do_center_crop": True, "crop_size": {"height": 8}},
         {"image_mean": [0.5]},
         {"size": {"height": "x", "width": 8}},
+        {"size": {"shortest_edge": 8}},
+        {"image_processor_type": "ConvNextImageProcessor"},
+        {"crop_pct": 0.9},
     ],
 )
 def test_a_preparation_that_is_not_supported_warns_and_the_model_loads(file, tmp_path):
@@ -189,14 +192,31 @@ def test_a_preparation_that_is_not_supported_warns_and_the_model_loads(file, tmp
     with pytest.warns(UserWarning, match=r"model\.preprocess is None"):
         assert vit.load_pretrained(tmp_path).preprocess is None
     by_hand = vit.Preprocess(crop=16)
-    with pytest.warns(UserWarning, match=r"model\.preprocess is None"):
-        assert vit.load_pretrained(tmp_path, preprocess=by_hand).preprocess == by_hand
+    assert vit.load_pretrained(tmp_path, preprocess=by_hand).preprocess == by_hand
 
 
 @pytest.mark.parametrize("bad", [5, {}, object()])
 def test_a_wrong_preprocess_is_refused(bad):
     with pytest.raises(ValueError, match=r"vit\.Preprocess or the transforms"):
         vit.load_pretrained(timm_model().state_dict(), num_heads=4, preprocess=bad)
+
+
+@pytest.mark.parametrize("kind", ["ViT", "DeiT", "Bit", "CLIP", "Siglip"])
+def test_what_a_processor_does_not_say_is_its_librarys_default(kind, tmp_path):
+    transformers_model().save_pretrained(tmp_path)
+    file = tmp_path / "preprocessor_config.json"
+    file.write_text(json.dumps({"image_processor_type": f"{kind}ImageProcessor"}))
+    processor = getattr(peer("transformers"), f"{kind}ImageProcessor")()
+    image = photographs()[0]
+    theirs = processor(image, return_tensors="pt")["pixel_values"]
+    assert_close(vit.load_pretrained(tmp_path).preprocess(image), theirs, processor.image_std)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_photographs_in_half_precision_are_resized_in_float32(dtype):
+    preprocess, image = vit.Preprocess(crop=16, resize=20), torch.rand(3, 30, 40).to(dtype)
+    assert preprocess(image).dtype == dtype
+    torch.testing.assert_close(preprocess(image), preprocess(image.float()).to(dtype))
 
 
 def test_another_image_size_is_prepared_for(tmp_path):
@@ -312,12 +332,82 @@ def test_a_model_that_its_config_does_not_describe_is_not_saved(tmp_path):
     def parametrised(model):
         torch.nn.utils.parametrizations.weight_norm(model.head.head)
 
-    for change in (other_head, other_activation, fewer_layers, parametrised):
+    def other_pool(model):
+        model.head.pool = "mean"
+
+    def other_eps(model):
+        model.backbone.encoder.norm.eps = 0.1
+
+    def made_dynamic(model):
+        model.backbone.embedding.dynamic_image_size = True
+
+    def patched(model):
+        model.forward = lambda x: x
+
+    changes = (other_head, other_activation, fewer_layers, parametrised)
+    for change in (*changes, other_pool, other_eps, made_dynamic, patched):
         model = prepared()
         change(model)
         with pytest.raises(ValueError, match=r"model\.config does not describe this model"):
             model.save_pretrained(tmp_path / "never")
+    other = type("Other", (vit.ViTForImageClassification,), {})
+    with pytest.raises(ValueError, match="Cannot save a Other"):
+        other(16, 4, 3, 3, 16, 4, 1, 32).save_pretrained(tmp_path / "never")
+    model = prepared()
+    model.labels = ("one",)
+    with pytest.raises(ValueError, match="Expected 3 labels"):
+        model.save_pretrained(tmp_path / "never")
     assert not (tmp_path / "never").exists()
+
+
+def test_tied_parameters_are_saved_and_come_back_equal(tmp_path):
+    model = prepared()
+    first, second = model.backbone.encoder.layers
+    second.mlp.net[0].weight = first.mlp.net[0].weight
+    model.save_pretrained(tmp_path)
+    loaded = vit.load_pretrained(tmp_path)
+    assert all(torch.equal(v, loaded.state_dict()[k]) for k, v in model.state_dict().items())
+
+
+def test_several_processes_save_to_one_folder_at_once(tmp_path):
+    code = f"""
+import torch, dnnl.models.vit as vit
+model = vit.ViTForImageClassification(16, 4, 3, 3, 16, 4, 2, 32)
+for _ in range(20):
+    model.save_pretrained({str(tmp_path)!r})
+"""
+    cwd = Path(vit.__file__).parents[3]
+    runs = [subprocess.Popen([sys.executable, "-W", "ignore", "-c", code], cwd=cwd) for _ in "ab"]
+    assert [run.wait() for run in runs] == [0, 0]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+    assert vit.load_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("mess", ["{", "[]", '{"labels": 5}'])
+def test_a_broken_config_json_beside_our_own_weights_does_not_matter(mess, tmp_path):
+    prepared().save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(mess)
+    assert vit.load_pretrained(tmp_path).labels[0] == "猫"
+    assert vit.extract_pos_embedding(tmp_path).grid_size == (4, 4)
+
+
+def test_a_saved_model_is_taken_to_another_size_or_another_number_of_classes(tmp_path):
+    model = prepared(resize="timm").eval()
+    model.save_pretrained(tmp_path)
+    larger = vit.load_pretrained(tmp_path, image_size=24)
+    table = model.backbone.embedding.pos_embed.pos_embed
+    want = vit.interpolate_pos_embedding(table, 4, 6, **vit.RESIZE_SETTINGS["timm"])
+    assert torch.equal(larger.backbone.embedding.pos_embed.pos_embed, want)
+    assert larger.config.image_size == (24, 24) and larger.preprocess.crop == (24, 24)
+    dynamic = vit.load_pretrained(tmp_path, dynamic_image_size=True)
+    x = torch.rand(2, 3, 24, 24)
+    torch.testing.assert_close(dynamic(x), larger(x))
+    other = vit.load_pretrained(tmp_path, num_classes=5)
+    assert other(torch.rand(1, 3, 16, 16)).shape == (1, 5) and other.labels == ()
+    backbone, x = vit.load_pretrained(tmp_path, num_classes=0), torch.rand(2, 3, 16, 16)
+    assert torch.equal(backbone(x), model.backbone(x))
+    with pytest.raises(vit.ShapeError, match="divisible"):
+        vit.load_pretrained(tmp_path, image_size=18)
 
 
 def test_a_save_that_fails_leaves_the_old_model_and_nothing_else(tmp_path, monkeypatch):
@@ -365,6 +455,12 @@ def rewritten(tmp_path, **change):
         {"config": {"surprise": 1}},
         {"config": {"patch_size": "large"}},
         {"labels": 5},
+        {"labels": "abc"},
+        {"config": {"norm_eps": "a"}},
+        {"config": {"norm_eps": None}},
+        {"config": {"dynamic_image_size": "false"}},
+        {"config": {"embed_dim": 2**31 - 1}},
+        {"preprocess": {"crop": 16, "mean": [10**400, 0, 0]}},
         {"preprocess": {"crop": -1}},
         {"preprocess": {"code": "import os"}},
         {"format": "dnnl-model/99"},

@@ -415,6 +415,44 @@ def test_offline_everything_is_read_that_is_in_the_cache(away, marks, hub, monke
     assert len(hub.asked) == asked
 
 
+def test_a_connection_that_breaks_between_weights_and_configuration_is_an_error(hub, monkeypatch):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    (hub.repository / "config.json").write_text("{}")
+    hub.behaviour = "no config"
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    with pytest.raises(vit.CheckpointError, match=ID):
+        vit.load_pretrained(ID)
+
+
+def test_a_configuration_that_may_exist_is_logged_when_the_hub_is_away(hub, monkeypatch, caplog):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    vit.load_pretrained(ID)
+    constants = pytest.importorskip("huggingface_hub.constants")
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    vit.load_pretrained(ID)
+    assert "config.json is not in the local cache" in caplog.text
+
+
+def test_a_model_of_ours_gives_its_table_out_of_the_hub(hub):
+    model = vit.ViTModel(16, 4, 3, 16, 4, 1, 32)
+    model.save_pretrained(hub.repository)
+    found = vit.extract_pos_embedding(ID)
+    assert torch.equal(found.table, model.embedding.pos_embed.pos_embed)
+    assert hub.sent < 100_000 and found.grid_size == (4, 4)
+
+
+def test_an_explicit_hub_prefix_means_the_hub(hub, tmp_path, monkeypatch):
+    save_file(small_state()[1], hub.repository / "model.safetensors")
+    (tmp_path / ID).mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    for source in ("hf-hub:" + ID, f"hf-hub:{ID}@v1"):
+        assert vit.load_pretrained(source)
+    with pytest.raises(vit.CheckpointError, match=r"contains no model\.safetensors"):
+        vit.load_pretrained(ID)  # the folder of that name
+    with pytest.raises(vit.CheckpointError, match="owner/name"):
+        vit.load_pretrained("hf-hub:" + "a/b/c")
+
+
 def test_a_table_in_the_cache_is_not_asked_for(hub):
     save_file(small_state()[1], hub.repository / "model.safetensors")
     model, asked = vit.load_pretrained(ID), len(hub.asked)

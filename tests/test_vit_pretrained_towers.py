@@ -61,7 +61,8 @@ def test_facebooks_dinov2_differs_from_timms_and_gives_its_features():
     x = torch.randn(2, 3, 16, 16)
     same(ours(x), theirs.forward_features(x))
     del state["register_tokens"]
-    assert vit.load_pretrained(state, num_heads=4).config.resize == "dinov2"
+    config = vit.load_pretrained(state, num_heads=4).config
+    assert config.resize == "dinov2" and not config.dynamic_image_size  # its offset is not known
     assert not vit.load_pretrained(theirs.state_dict(), num_heads=4).config.dynamic_image_size
 
 
@@ -132,6 +133,28 @@ def test_a_whole_clip_gives_the_features_of_its_vision_tower(tmp_path):
     same(vit.load_pretrained(tmp_path)(x)[:, 0], want)
     same(vit.load_pretrained(openai_names(theirs), num_heads=4)(x)[:, 0], want)
     assert vit.load_pretrained(tmp_path, num_classes=5)(x).shape == (2, 5)
+
+
+def test_the_head_of_clip_is_refused_by_name(tmp_path):
+    transformers = peer("transformers")
+    config = transformers.CLIPConfig(vision_config={"image_size": 16, **SMALL}, num_labels=7)
+    shaken(transformers.CLIPForImageClassification(config)).save_pretrained(tmp_path)
+    with pytest.raises(vit.CheckpointError, match="mean of the patches before the last norm"):
+        vit.load_pretrained(tmp_path)
+    assert isinstance(vit.load_pretrained(tmp_path, num_classes=0), vit.ViTModel)
+
+
+@pytest.mark.parametrize("kind", ["ViTConfig", "Dinov2Config", "ViTMSNConfig"])
+def test_what_a_configuration_leaves_out_is_the_default_of_transformers(kind):
+    transformers = peer("transformers")
+    shape = {"hidden_size": 48, "num_hidden_layers": 1, "intermediate_size": 32, "mlp_ratio": 2}
+    config = getattr(transformers, kind)(image_size=16, patch_size=4, **shape)
+    model = shaken(getattr(transformers, kind.replace("Config", "Model"))(config))
+    ours = vit.load_pretrained(
+        model.state_dict(), config={"model_type": config.model_type, "hidden_size": 48}
+    )
+    x = torch.randn(2, 3, 16, 16)
+    same(ours(x), model(x).last_hidden_state)
 
 
 def openai_names(model):

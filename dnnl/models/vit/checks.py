@@ -1,9 +1,11 @@
 """The errors of the model, and the checks of its input that raise them.
 
-The checks of a ``forward`` are leaves for ``torch.fx``: a symbolic trace records a call of them.
+Call the checks of a ``forward`` through this module, ``checks.check_images(…)``: during a symbolic
+trace ``torch.fx`` replaces them here by leaves, so that the traced graph checks its input too.
 """
 
 import operator
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import torch
@@ -17,7 +19,7 @@ _LARGEST = 2**31 - 1
 
 
 class ShapeError(ValueError, AssertionError):
-    """Input whose shape or size does not fit; the message names what was expected and what came.
+    """Input whose shape or size does not fit; the message gives the expected and the actual value.
 
     It is a ``ValueError``, and an ``AssertionError`` too, because the first listings of the chapter
     raised one and code written for them still catches it.
@@ -45,6 +47,13 @@ def as_int(value: Any, name: str, *, minimum: int = 1) -> int:
     return number
 
 
+def check_choice(value: Any, choices: Iterable[str], name: str) -> None:
+    """Raise ValueError unless ``value`` is one of ``choices``."""
+    names = tuple(choices)
+    if value not in names:  # in a tuple, because a value may not be hashable
+        raise ValueError(f"Expected {name} to be one of {', '.join(names)}, but got {value!r}.")
+
+
 def as_pair(size: Any, name: str) -> tuple[int, int]:
     """Return a size as ``(height, width)``; an ``int`` means a square."""
     if isinstance(size, (tuple, list)):
@@ -66,7 +75,7 @@ def grid_shape(
 ) -> tuple[int, int]:
     """Return the grid ``(rows, columns)`` of the patches that tile ``size``, or raise ShapeError.
 
-    ``name`` says in the message what has that size.
+    ``name`` is what the message calls ``size``.
     """
     if min(size) < 1:
         raise ShapeError(f"Expected {name} of at least one patch, but got {format_size(size)}.")
@@ -92,8 +101,18 @@ def check_floating(x: Tensor, name: str) -> None:
         raise DTypeError(f"Expected floating-point {name}, but got {x.dtype}.")
 
 
-def check_images(x: Any, channels: int, dtype: torch.dtype | None) -> None:
-    """Raise unless ``x`` is a floating-point batch ``(B, channels, H, W)`` of this dtype."""
+def check_images(
+    x: Any,
+    channels: int,
+    image_size: tuple[int, int],
+    patch_size: tuple[int, int],
+    dtype: torch.dtype | None,
+    any_size: bool = False,
+) -> None:
+    """Raise unless ``x`` is a floating-point batch ``(B, channels, *image_size)`` of this dtype.
+
+    With ``any_size`` the images may have any size that the patch divides.
+    """
     check_dims(x, "(B, C, H, W)", "images")
     if x.shape[1] != channels:
         raise ShapeError(f"Expected images with {channels} channels, but got {x.shape[1]}.")
@@ -103,12 +122,6 @@ def check_images(x: Any, channels: int, dtype: torch.dtype | None) -> None:
             "as in x.float() / 255."
         )
     _check_dtype(x, dtype, "images")
-
-
-def check_image_size(
-    x: Tensor, image_size: tuple[int, int], patch_size: tuple[int, int], any_size: bool
-) -> None:
-    """Raise unless images have ``image_size``, or with ``any_size`` one that the patch divides."""
     size = (x.shape[2], x.shape[3])
     if any_size or size != image_size:
         grid_shape(size, patch_size)
@@ -129,7 +142,7 @@ def check_tokens(x: Any, embed_dim: int, dtype: torch.dtype | None = None) -> No
 
 
 def check_length(x: Tensor, expected: int, *, at_least: bool = False) -> None:
-    """Raise unless the sequence ``x`` has ``expected`` tokens, or with ``at_least`` no fewer."""
+    """Raise unless the sequence ``x`` has exactly (or ``at_least``) ``expected`` tokens."""
     got = x.shape[1]
     if at_least and got < expected:
         raise ShapeError(f"Expected a sequence of at least {expected} tokens, but got {got}.")
@@ -138,7 +151,7 @@ def check_length(x: Tensor, expected: int, *, at_least: bool = False) -> None:
 
 
 def input_dtype(layer: nn.Module) -> torch.dtype | None:
-    """Return the only dtype that a layer accepts; None if that cannot be told from its type.
+    """Return the only dtype that a layer accepts, or None if its type does not determine it.
 
     It is known for plain linear and convolution layers. Quantised, sharded or parametrised layers
     are of other classes, and convert their input in their own way.
@@ -146,7 +159,7 @@ def input_dtype(layer: nn.Module) -> torch.dtype | None:
     if type(layer) not in (nn.Linear, nn.Conv2d):
         return None
     dtype = layer.weight.dtype
-    return dtype if isinstance(dtype, torch.dtype) else None  # a symbolic trace has proxies
+    return dtype if isinstance(dtype, torch.dtype) else None  # a Proxy during a symbolic trace
 
 
 def _check_dtype(x: Tensor, dtype: torch.dtype | None, name: str) -> None:
@@ -164,5 +177,5 @@ def _autocasts(device_type: str) -> bool:
     return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
 
-for _leaf in ("check_images", "check_image_size", "check_tokens", "check_length", "grid_shape"):
+for _leaf in ("check_images", "check_tokens", "check_length", "grid_shape"):
     torch.fx.wrap(_leaf)

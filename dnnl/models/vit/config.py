@@ -1,10 +1,15 @@
 """The settings of a whole model in one place, so that a model can say how to build it again."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from dnnl.models.vit.checks import Size, as_int, as_pair
-from dnnl.models.vit.positions import RESIZE_SETTINGS
+from dnnl.models.vit.checks import ShapeError, Size, as_int, as_pair, check_choice, grid_shape
+from dnnl.models.vit.positions import DEFAULT_RESIZE, RESIZE_SETTINGS
+
+POOLS = ("cls", "mean", "max")
+ACTIVATIONS = ("gelu", "gelu_tanh", "quick_gelu", "relu", "silu")
 
 
 @dataclass(frozen=True)
@@ -25,17 +30,17 @@ class ViTConfig:
         pool: what the head reads: ``"cls"``, ``"mean"`` or ``"max"``.
         distillation: DeiT's second head, which reads the second token.
         num_prefix_tokens: tokens before the patches; by default 2 with distillation, else 1.
-        dynamic_image_size: accept every image that the patch divides.
+        dynamic_image_size: accept every image size that is a multiple of the patch size.
         resize: how the table of positions is then resized: a key of :data:`RESIZE_SETTINGS`.
         norm_eps: epsilon of the layer norms.
-        activation: of the MLP, as for :class:`ViTMLP`.
+        activation: activation of the MLP; see :class:`ViTMLP`.
         pre_norm: a layer norm between the input module and the first layer (CLIP).
-        final_norm: a layer norm behind the last layer.
-        fc_norm: a layer norm behind the pool (MAE's fine-tuning).
+        final_norm: a layer norm after the last layer.
+        fc_norm: a layer norm after the pool (MAE's fine-tuning).
 
     Raises:
-        ShapeError: for a size or a count that is out of range.
-        ValueError: for an unknown ``resize``.
+        ShapeError: for sizes and counts that do not fit.
+        ValueError: for an unknown ``pool``, ``resize`` or ``activation``.
 
     Source: arXiv:2010.11929, table 1.
     """
@@ -54,7 +59,7 @@ class ViTConfig:
     distillation: bool = False
     num_prefix_tokens: int | None = None
     dynamic_image_size: bool = False
-    resize: str = "hf-vit"
+    resize: str = DEFAULT_RESIZE
     norm_eps: float = 1e-6
     activation: str = "gelu"
     pre_norm: bool = False
@@ -66,7 +71,7 @@ class ViTConfig:
         prefix = self.num_prefix_tokens
         if prefix is None:
             prefix = 2 if self.distillation else 1
-        values = {
+        values: dict[str, Any] = {
             "image_size": as_pair(self.image_size, "image_size"),
             "patch_size": as_pair(self.patch_size, "patch_size"),
             "num_prefix_tokens": as_int(prefix, "num_prefix_tokens", minimum=0),
@@ -77,10 +82,20 @@ class ViTConfig:
             values[name] = as_int(getattr(self, name), name, minimum=0)
         for name, value in values.items():
             object.__setattr__(self, name, value)
-        if self.resize not in RESIZE_SETTINGS:
-            raise ValueError(
-                f"Expected resize out of {', '.join(RESIZE_SETTINGS)}, but got {self.resize!r}."
+        grid_shape(values["image_size"], values["patch_size"])
+        if values["embed_dim"] % values["num_heads"]:
+            raise ShapeError(
+                f"Expected embed_dim divisible by {self.num_heads} heads, but got {self.embed_dim}."
             )
+        for name in ("dropout", "attn_dropout", "norm_eps"):
+            object.__setattr__(self, name, _as_float(getattr(self, name), name))
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.type in (bool, "bool") and not isinstance(value, bool):
+                raise ValueError(f"Expected {field.name} as True or False, but got {value!r}.")
+        check_choice(self.pool, POOLS, "pool")
+        check_choice(self.resize, RESIZE_SETTINGS, "resize")
+        check_choice(self.activation, ACTIVATIONS, "activation")
 
     @property
     def prefix(self) -> int:
@@ -93,12 +108,25 @@ class ViTConfig:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "ViTConfig":
-        """Return the settings that :meth:`to_dict` gave.
+    def from_dict(cls, values: Mapping[str, Any]) -> "ViTConfig":
+        """Return the settings in a dictionary: the inverse of :meth:`to_dict`.
 
         Raises:
             ValueError: for a name that is not a setting.
         """
-        if unknown := sorted(set(values) - {f.name for f in fields(cls)}):
+        if not isinstance(values, Mapping):
+            raise ValueError(f"Expected settings as a mapping, but got {type(values).__name__}.")
+        if unknown := sorted(set(map(str, values)) - {f.name for f in fields(cls)}):
             raise ValueError(f"Unknown settings of ViTConfig: {', '.join(map(str, unknown))}.")
         return cls(**values)
+
+
+def _as_float(value: Any, name: str) -> float:
+    """Return ``value`` as a ``float`` of at least 0, or raise ValueError."""
+    try:
+        number = float(value) if not isinstance(value, (bool, str)) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise ValueError(f"Expected {name} as a number of at least 0, but got {value!r}.")
+    return number

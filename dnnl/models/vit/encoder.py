@@ -10,15 +10,12 @@ from torch import Tensor, nn
 
 from dnnl.models.vit import checks
 from dnnl.models.vit.checks import ShapeError, Size, as_int
-from dnnl.models.vit.config import ViTConfig
+from dnnl.models.vit.config import POOLS, ViTConfig
 from dnnl.models.vit.embedding import ViTEmbedding
 from dnnl.models.vit.module import Module
-from dnnl.models.vit.positions import RESIZE_SETTINGS
 
 if TYPE_CHECKING:
     from dnnl.models.vit.pretrained.preprocess import Preprocess
-
-_POOLS = ("cls", "mean", "max")
 
 
 class QuickGELU(nn.Module):
@@ -69,7 +66,7 @@ class ViTSelfAttention(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map tokens ``(B, T, D)`` to ``(B, T, D)``."""
         q, k, v = self._heads(x)
-        p = self.attn_dropout.p if self.training else 0.0
+        p = self.attn_dropout.p if self.attn_dropout.training else 0.0
         y = F.scaled_dot_product_attention(q, k, v, dropout_p=p)  # never stores T × T weights
         return self.proj(y.transpose(1, 2).flatten(2))
 
@@ -97,7 +94,7 @@ class ViTMLP(Module):
         embed_dim: the width ``D`` of a token.
         hidden_dim: the width between the layers.
         dropout: probability of the dropout after each layer.
-        activation: ``"gelu"``; some checkpoints want ``"gelu_tanh"`` (its approximation by a tanh),
+        activation: ``"gelu"``; some checkpoints use ``"gelu_tanh"`` (its approximation by a tanh),
             ``"quick_gelu"`` (by a sigmoid), ``"relu"`` or ``"silu"``.
 
     Attributes:
@@ -118,10 +115,7 @@ class ViTMLP(Module):
         activation: str = "gelu",
     ) -> None:
         super().__init__()
-        if activation not in tuple(_ACTIVATIONS):
-            raise ValueError(
-                f"Expected an activation out of {', '.join(_ACTIVATIONS)}, but got {activation!r}."
-            )
+        checks.check_choice(activation, _ACTIVATIONS, "activation")
         self.net = nn.Sequential(
             nn.Linear(as_int(embed_dim, "embed_dim"), as_int(hidden_dim, "hidden_dim")),
             _ACTIVATIONS[activation](),
@@ -189,10 +183,15 @@ class ViTEncoder(Module):
         embed_dim, num_heads, hidden_dim, dropout, attn_dropout, norm_eps, activation: as for the
             layer.
         num_layers: how many layers.
-        final_norm: whether the last layer norm stands here; a head may have one of its own instead.
+        final_norm: whether to end with a layer norm; a head may have its own instead.
 
     Attributes:
         layers: ``nn.ModuleList``; ``norm``: the last ``nn.LayerNorm``, or ``nn.Identity``.
+
+    Raises:
+        ShapeError: if a count is out of range, or the heads do not divide ``embed_dim``.
+
+    Source: arXiv:2010.11929, equations 2 to 4.
     """
 
     def __init__(
@@ -266,8 +265,7 @@ class ViTClassificationHead(Module):
         norm_eps: float = 1e-6,
     ) -> None:
         super().__init__()
-        if pool not in _POOLS:
-            raise ValueError(f"Expected a pool out of {', '.join(_POOLS)}, but got {pool!r}.")
+        checks.check_choice(pool, POOLS, "pool")
         if distillation and pool != "cls":
             raise ValueError(f"Expected pool='cls' with distillation, but got {pool!r}.")
         if distillation and fc_norm:
@@ -304,7 +302,7 @@ class ViTClassificationHead(Module):
             ValueError: if the head was made without distillation.
         """
         if not self.distillation:
-            raise ValueError("This head was made without distillation: it has no second head.")
+            raise ValueError("ViTClassificationHead.both requires distillation=True.")
         self._check(x)
         return self.head(x[:, 0]), self.head_dist(x[:, 1])
 
@@ -315,7 +313,7 @@ class ViTClassificationHead(Module):
 
 
 class _Model(Module):
-    """What a whole model has besides its modules.
+    """Base class of whole models: settings, preprocessing, labels, saving.
 
     Attributes:
         config: :class:`ViTConfig`, from which ``from_config`` builds the same model.
@@ -331,7 +329,8 @@ class _Model(Module):
         """Write the model to a folder, from which :func:`load_pretrained` reads it again.
 
         ``model.safetensors`` holds weights, settings, preprocessing and labels, and is replaced as
-        a whole or not at all; ``config.json`` repeats all but the weights for people to read.
+        a whole or not at all. ``config.json`` repeats all but the weights for people to read;
+        editing it has no effect.
 
         Args:
             folder: where to write; it is created if needed.
@@ -398,7 +397,7 @@ class ViTModel(_Model):
             c.dropout,
             num_prefix_tokens=c.prefix,
             dynamic_image_size=c.dynamic_image_size,
-            resize=RESIZE_SETTINGS[c.resize],
+            resize=c.resize,
         )
         self.pre_norm = nn.LayerNorm(c.embed_dim, c.norm_eps) if c.pre_norm else nn.Identity()
         self.encoder = ViTEncoder(
@@ -416,7 +415,7 @@ class ViTModel(_Model):
     @classmethod
     def from_config(cls, config: ViTConfig) -> "ViTModel":
         """Build the backbone of ``config``, with fresh weights."""
-        settings = vars(config).copy()
+        settings = config.to_dict()
         del settings["num_classes"]
         return cls(**settings)
 
@@ -460,16 +459,16 @@ class ViTForImageClassification(_Model):
     ) -> None:
         super().__init__()
         self.config = c = ViTConfig(
-            image_size,
-            patch_size,
-            in_channels,
-            num_classes,
-            embed_dim,
-            num_heads,
-            num_layers,
-            hidden_dim,
-            dropout,
-            attn_dropout,
+            image_size=image_size,
+            patch_size=patch_size,
+            in_channels=in_channels,
+            num_classes=num_classes,
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            num_layers=num_layers,
+            hidden_dim=hidden_dim,
+            dropout=dropout,
+            attn_dropout=attn_dropout,
             **settings,
         )
         self.backbone = ViTModel.from_config(c)
@@ -486,7 +485,7 @@ class ViTForImageClassification(_Model):
     @classmethod
     def from_config(cls, config: ViTConfig) -> "ViTForImageClassification":
         """Build the model of ``config``, with fresh weights."""
-        return cls(**vars(config))
+        return cls(**config.to_dict())
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images ``(B, C, H, W)`` to logits ``(B, K)``."""
@@ -497,7 +496,9 @@ class ViTForImageClassification(_Model):
 
 
 def attention_maps(model: nn.Module, x: Tensor) -> list[Tensor]:
-    """Return the attention weights of every layer, computed beside the model's own forward pass.
+    """Return the attention weights of every layer.
+
+    The layers are run one by one; hooks on the model itself are not called.
 
     Args:
         model: :class:`ViTForImageClassification` or :class:`ViTModel`; or a :class:`ViTEncoder`.
@@ -516,7 +517,7 @@ def attention_maps(model: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
-    """Return the tokens before the first layer and behind every layer, without the last norm.
+    """Return the tokens before the first layer and after every layer, without the last norm.
 
     Args:
         model: as for :func:`attention_maps`.
@@ -532,7 +533,7 @@ def hidden_states(model: nn.Module, x: Tensor) -> list[Tensor]:
 
 
 def _run(model: nn.Module, x: Tensor) -> tuple[list[Any], list[Tensor]]:
-    """Return the layers of a model, and the tokens before and behind each of them."""
+    """Return the layers of a model, and the tokens before and after each of them."""
     if isinstance(model, ViTForImageClassification):
         model = model.backbone
     if isinstance(model, ViTModel):

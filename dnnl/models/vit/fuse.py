@@ -1,10 +1,12 @@
-"""The input module as one affine map: speed that one asks for, for inference."""
+"""The fused input module: one affine map of the patches, for inference."""
 
 import copy
 import math
-from typing import Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar, overload
 
 import torch
+import torch.fx
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -18,7 +20,7 @@ from dnnl.models.vit.embedding import (
 )
 from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
 
-_M = TypeVar("_M", ViTModel, ViTForImageClassification)
+_M = TypeVar("_M", bound=ViTModel | ViTForImageClassification)
 _PARTS: dict[str, tuple[type[nn.Module], ...]] = {
     "": (ViTEmbedding,),
     "patch_embed": (ViTConvPatchEmbedding,),
@@ -39,8 +41,8 @@ _MANY_ROWS = 4096  # from here on, in float32 on some CPUs, a 1×1 convolution i
 class FusedEmbedding(nn.Module):
     """The input module as one affine map of the patches: ``Z = rows @ weight.T + table``.
 
-    ``rows`` are the patches, behind one row of zeros per prefix token; class token, projection bias
-    and positions are all inside ``table``. For inference: both are buffers, not parameters.
+    ``rows`` are the patches, preceded by one row of zeros per prefix token; class token, bias of
+    the projection and positions are all inside ``table``. Both are buffers, not parameters.
 
     Attributes:
         weight: ``(D, C * P_h * P_w)``.
@@ -67,19 +69,23 @@ class FusedEmbedding(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into the sequence ``(B, num_prefix_tokens + N, D)``."""
-        checks.check_images(x, self.in_channels, self.weight.dtype)
-        checks.check_image_size(x, self.image_size, self.patch_size, False)
-        tokens = _product(self._rows(x), self.weight)
+        checks.check_images(
+            x, self.in_channels, self.image_size, self.patch_size, self.weight.dtype
+        )
+        rows = _rows(x, self.patch_size, self.num_prefix_tokens)
+        tokens = _product(rows, self.weight)
         return tokens.add_(self.table.to(tokens.dtype))
 
-    def _rows(self, x: Tensor) -> Tensor:
-        """Return zeros for the prefix tokens, then the patches: ``patchify`` with a single copy."""
-        (height, width), prefix = self.patch_size, self.num_prefix_tokens
-        cells = x.unfold(2, height, height).unfold(3, width, width).permute(0, 2, 3, 1, 4, 5)
-        rows = x.new_empty(x.shape[0], self.table.shape[1], self.weight.shape[1])
-        rows[:, :prefix] = 0
-        rows[:, prefix:].view(cells.shape).copy_(cells)  # (B, rows, columns, C, P_h, P_w)
-        return rows
+
+def _rows(x: Tensor, patch_size: tuple[int, int], prefix: int) -> Tensor:
+    """Return rows of zeros, then the patches: ``patchify`` and ``pad`` in one copy."""
+    height, width = patch_size
+    cells = x.unfold(2, height, height).unfold(3, width, width).permute(0, 2, 3, 1, 4, 5)
+    b, rows, columns, *patch = cells.shape  # (B, rows, columns, C, P_h, P_w)
+    out = x.new_empty(b, prefix + rows * columns, math.prod(patch))
+    out[:, :prefix] = 0
+    out[:, prefix:].view(cells.shape).copy_(cells)
+    return out
 
 
 def _product(rows: Tensor, weight: Tensor) -> Tensor:
@@ -93,7 +99,19 @@ def _product(rows: Tensor, weight: Tensor) -> Tensor:
     return F.conv2d(pixels, weight[:, :, None, None]).squeeze(2).transpose(1, 2)
 
 
-def fuse(model: _M | ViTEmbedding, image_size: Size | None = None) -> _M | FusedEmbedding:
+for _leaf in ("_rows", "_product"):  # they depend on sizes: leaves of a symbolic trace
+    torch.fx.wrap(_leaf)
+
+
+@overload
+def fuse(model: ViTEmbedding, image_size: Size | None = None) -> FusedEmbedding: ...
+
+
+@overload
+def fuse(model: _M, image_size: Size | None = None) -> _M: ...
+
+
+def fuse(model: Any, image_size: Size | None = None) -> Any:
     """Return a copy for inference whose input module is one affine map of the patches.
 
     The weights are copied, and hooks on the input module are not: after training, or after
@@ -116,6 +134,8 @@ def fuse(model: _M | ViTEmbedding, image_size: Size | None = None) -> _M | Fused
     """
     if isinstance(model, ViTEmbedding):
         return _fuse_embedding(model, image_size)
+    if isinstance(model, FusedEmbedding):
+        raise TypeError("This input module is already fused: call fuse on the original.")
     if not isinstance(model, (ViTModel, ViTForImageClassification)):
         raise TypeError(
             "Expected a ViTEmbedding, ViTModel or ViTForImageClassification, "
@@ -124,7 +144,12 @@ def fuse(model: _M | ViTEmbedding, image_size: Size | None = None) -> _M | Fused
     backbone = model.backbone if isinstance(model, ViTForImageClassification) else model
     fused = _fuse_embedding(backbone.embedding, image_size)
     memo = {id(backbone.embedding): fused}  # in the copy it stands where the input module stood
-    return copy.deepcopy(model, memo).eval().requires_grad_(False)
+    copied = copy.deepcopy(model, memo).eval().requires_grad_(False)
+    if image_size is not None:
+        copied.config = replace(copied.config, image_size=fused.image_size)
+        if copied.preprocess is not None:
+            copied.preprocess = copied.preprocess.for_size(fused.image_size)
+    return copied
 
 
 def _fuse_embedding(embedding: nn.Module, image_size: Size | None) -> FusedEmbedding:
@@ -158,10 +183,14 @@ def _check_parts(embedding: nn.Module) -> None:
                 f"expected {kinds[0].__name__}."
             )
         if "forward" in vars(module):
-            raise TypeError(f"Cannot fuse this ViTEmbedding: {name or 'its'} forward was replaced.")
+            part = name or "ViTEmbedding"
+            raise TypeError(
+                f"Cannot fuse this ViTEmbedding: the forward method of {part} was replaced."
+            )
     unknown = {name for name, _ in embedding.named_parameters()} - _PARAMETERS
     if unknown:  # those of a pruned or normalised layer, whose weight is computed before each call
-        raise TypeError(f"Cannot fuse this ViTEmbedding: unknown {', '.join(sorted(unknown))}.")
+        names = ", ".join(sorted(unknown))
+        raise TypeError(f"Cannot fuse this ViTEmbedding: unexpected parameters {names}.")
     proj: Any = embedding.patch_embed.proj
     patch = embedding.patch_embed.patch_size
     plain = (proj.padding, proj.dilation, proj.groups) == ((0, 0), (1, 1), 1)

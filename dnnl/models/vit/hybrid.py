@@ -45,17 +45,17 @@ class ViTHybridPatchEmbedding(Module):
         self.patch_size = as_pair(patch_size, "patch_size")
         self.in_channels = as_int(in_channels, "in_channels")
         self.embed_dim = as_int(embed_dim, "embed_dim")
-        channels, *self.feature_size = _feature_shape(backbone, self.in_channels, self.image_size)
-        rows, columns = self.feature_size
-        self.grid_size = grid_shape((rows, columns), self.patch_size, "a feature map")
+        channels, rows, columns = _feature_shape(backbone, self.in_channels, self.image_size)
+        self.feature_size = (rows, columns)
+        self.grid_size = grid_shape(self.feature_size, self.patch_size, "a feature map")
         self.num_patches = math.prod(self.grid_size)
         self.backbone = backbone
         self.proj = nn.Conv2d(channels, self.embed_dim, self.patch_size, stride=self.patch_size)
 
     def forward(self, x: Tensor) -> Tensor:
         """Turn images ``(B, C, H, W)`` into tokens ``(B, N, D)``; other input: ShapeError."""
-        checks.check_images(x, self.in_channels, _dtype_of(self.backbone))
-        checks.check_image_size(x, self.image_size, (1, 1), False)
+        dtype = _dtype_of(self.backbone)
+        checks.check_images(x, self.in_channels, self.image_size, (1, 1), dtype)
         features = self.backbone(x).to(self.proj.weight.dtype)  # (B, F, h, w)
         return self.proj(features).flatten(2).transpose(1, 2)
 

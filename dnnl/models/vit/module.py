@@ -7,13 +7,13 @@ class Module(nn.Module):
     """``nn.Module`` that knows which of its parameters weight decay should leave alone."""
 
     decays = True
-    """Whether weight decay applies to this module's own parameters."""
+    """Whether weight decay applies to the parameters of this module and its children."""
 
     def no_weight_decay(self) -> set[str]:
         """Name the parameters to leave out of weight decay: class tokens and position tables.
 
-        Names are those of ``named_parameters()``. Decay would pull a table of offsets towards
-        "no position at all"; leaving it out freezes nothing.
+        Names are those of ``named_parameters()``. Weight decay would pull tokens and tables towards
+        zero. Without it they still train.
         """
         return {
             name

@@ -13,6 +13,7 @@ from dnnl.models.vit.checks import (
     Size,
     as_int,
     as_pair,
+    check_choice,
     check_dims,
     check_floating,
     format_size,
@@ -26,6 +27,7 @@ def _settings(mode: str, antialias: bool, align_corners: bool) -> Mapping[str, A
     return {"mode": mode, "antialias": antialias, "align_corners": align_corners}
 
 
+DEFAULT_RESIZE = "hf-vit"
 RESIZE_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "timm": _settings("bicubic", antialias=True, align_corners=False),
     "hf-vit": _settings("bicubic", antialias=False, align_corners=False),
@@ -88,11 +90,11 @@ def interpolate_pos_embedding(
         mode: ``"bicubic"``, ``"bilinear"``, ``"nearest"``, ``"nearest-exact"`` or ``"area"``.
         antialias: widen the kernel when the grid shrinks. (In torch it also changes the bicubic
             kernel when the grid grows: a = -0.5 in place of -0.75.)
-        align_corners: let the centres of the corner cells coincide, rather than the cells' borders.
+        align_corners: align the centres of the corner cells instead of their outer borders.
 
     Returns:
         Tensor: a new table ``(1, num_prefix_tokens + new_rows * new_columns, D)`` of the same dtype
-        and device; equal to the old one if, and only if, the grids are equal.
+        and device; a copy of the old one if the grids are equal.
 
     Raises:
         ShapeError: if the table has another shape, or the old grid does not fit it.
@@ -109,11 +111,10 @@ def interpolate_pos_embedding(
     prefix = as_int(num_prefix_tokens, "num_prefix_tokens", minimum=0)
     if rows - prefix != old[0] * old[1]:
         raise ShapeError(
-            f"Expected old grid with {rows - prefix} patches ({rows} rows less {prefix} of the "
+            f"Expected old grid with {rows - prefix} patches ({rows} rows minus {prefix} of the "
             f"prefix), but got {format_size(old)} = {old[0] * old[1]}."
         )
-    if mode not in _MODES:
-        raise ValueError(f"Expected a mode out of {', '.join(_MODES)}, but got {mode!r}.")
+    check_choice(mode, _MODES, "mode")
     if mode not in _SMOOTH and (antialias or align_corners):
         raise ValueError(f"antialias and align_corners apply to {_SMOOTH} only, not to {mode!r}.")
     any_size = any(isinstance(n, torch.SymInt) for n in new)  # torch.export leaves it open
@@ -141,7 +142,7 @@ def resample(
     antialias: bool = False,
     align_corners: bool = False,
 ) -> Tensor:
-    """Resize images ``(B, C, H, W)`` to ``size`` by ``F.interpolate``, right for one column too.
+    """Resize images ``(B, C, H, W)`` to ``size``: ``F.interpolate``, also correct for one column.
 
     The size is given as such, never as a scale factor, whose rounding loses a row:
     ``int(14 * (61 / 14)) == 60``.
@@ -160,8 +161,8 @@ def sincos_pos_embedding_1d(
 ) -> Tensor:
     """Return the fixed one-dimensional sin-cos table: a code of the index.
 
-    Row ``i`` is ``[sin(i w_0), …, sin(i w_k), cos(i w_0), …, cos(i w_k)]`` with
-    ``w_j = 10000 ** (-j / (embed_dim / 2))``: the values of Vaswani et al., sines first.
+    Row ``i`` is ``[sin(i w_0), …, sin(i w_k), cos(i w_0), …, cos(i w_k)]`` with ``k = D / 2 - 1``
+    and ``w_j = 10000 ** (-j / (D / 2))``: the values of Vaswani et al., sines first.
 
     Args:
         num_positions: how many positions, counted from 0.
@@ -181,7 +182,7 @@ def sincos_pos_embedding_1d(
 
 
 def sincos_pos_embedding(grid_size: Size, embed_dim: int, num_prefix_tokens: int = 0) -> Tensor:
-    """Return the fixed two-dimensional sin-cos table: a code of the column beside one of the row.
+    """Return the fixed two-dimensional sin-cos table: the code of the column, then of the row.
 
     The first half of the channels is the one-dimensional code of the column, the second half that
     of the row: the order of MAE and of big_vision.

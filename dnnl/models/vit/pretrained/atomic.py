@@ -1,7 +1,8 @@
-"""Files that are replaced as a whole or not at all, whatever interrupts the writing."""
+"""Atomic replacement of files: as a whole or not at all, whatever interrupts the writing."""
 
 import glob
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ _SUFFIX = ".partial"
 
 
 def replace_file(path: Path, write: Callable[[str], Any]) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, then rename it to ``path``.
+    """Let ``write`` fill a temporary file, then rename it to ``path``.
 
     Raises:
         OSError: if the file cannot be written; ``path`` then stays as it was.
@@ -31,30 +32,49 @@ def replace_file(path: Path, write: Callable[[str], Any]) -> None:
 
 @contextmanager
 def temporary_file(path: Path) -> Iterator[str]:
-    """Make a temporary file beside ``path``, and remove it at the end if it is still there.
+    """Give a path in a temporary folder beside ``path``, and remove the folder at the end.
 
-    Those that a killed process left there are removed too. A file that is being written is locked.
+    Folders that a killed process left there are removed too. A folder in use is locked.
     """
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????{_SUFFIX}"):
-        with suppress(OSError):  # another process is writing it, or has just renamed it
-            with open(left, "rb") as file:
-                _lock(file.fileno())
-            left.unlink()
-    handle, temporary = tempfile.mkstemp(_SUFFIX, f".{path.name}.", path.parent)
-    if sys.platform == "win32":  # where a file cannot be renamed while it is open
-        os.close(handle)
-    else:
-        with suppress(OSError):  # a file system without locks
-            _lock(handle)
+    for abandoned in path.parent.glob(f".{glob.escape(path.name)}.????????{_SUFFIX}"):
+        with suppress(OSError):  # another process is using it, or has just removed it
+            handle = _lock(abandoned)
+            shutil.rmtree(abandoned, ignore_errors=True)
+            _unlock(handle)
+    folder, handle = _new_folder(path)
     try:
-        yield temporary
+        yield str(folder / path.name)
     finally:
-        if sys.platform != "win32":
-            os.close(handle)
-        Path(temporary).unlink(missing_ok=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        _unlock(handle)
 
 
-def _lock(handle: int) -> None:
-    """Lock an open file, or raise OSError if another process has locked it."""
-    if sys.platform != "win32":  # where nobody can remove a file that is open
+def _new_folder(path: Path) -> tuple[Path, int]:
+    """Make and lock a folder beside ``path``; return it with the handle of its lock."""
+    while True:
+        folder = Path(tempfile.mkdtemp(_SUFFIX, f".{path.name}.", path.parent))
+        with suppress(BlockingIOError, FileNotFoundError):  # it was taken for an abandoned one
+            handle = _lock(folder)
+            if folder.is_dir():
+                return folder, handle
+            _unlock(handle)
+
+
+def _lock(folder: Path) -> int:
+    """Open and lock a folder, or raise BlockingIOError if another process has locked it."""
+    if sys.platform == "win32":  # where nobody can remove a file that is open
+        return -1
+    handle = os.open(folder, os.O_RDONLY)
+    try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise
+    except OSError:
+        pass  # a file system without locks
+    return handle
+
+
+def _unlock(handle: int) -> None:
+    if handle >= 0:
+        os.close(handle)

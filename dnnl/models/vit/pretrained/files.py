@@ -13,7 +13,7 @@ import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
@@ -32,9 +32,10 @@ Source: TypeAlias = Mapping[str, Any] | str | PathLike[str]
 """A state dict, the path of a file or folder, or the id ``"owner/name"`` of a hub repository."""
 
 SUFFIXES = (".safetensors", ".npz", ".pt", ".pth", ".bin")
-SAFE_PATH = re.compile(r"(?:[\w\-][\w.\-]*/)*[\w\-][\w.\-]*")  # no "..", no root, no backslash
+SAFE_PATH = re.compile(r"(?:[\w\-][\w.\- ]*/)*[\w\-][\w.\- ]*")  # no "..", no root, no backslash
 WEIGHTS, INDEX, BIN = "model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"
 CONFIG, PREPROCESSOR = "config.json", "preprocessor_config.json"
+OWN = "dnnl"  # the entry of a safetensors file's metadata that describes a model of this package
 
 _JSON_LIMIT = 32 << 20  # bytes; the index of a model in hundreds of files has a few MB
 _SLACK, _RATIO = 64 << 20, 16  # what an archive may unpack to: weights hardly compress at all
@@ -46,7 +47,7 @@ class Checkpoint:
     """An opened checkpoint.
 
     Attributes:
-        title: how messages call it.
+        title: the name used in messages.
         shapes: the shape of every tensor by its name; no tensor has been read yet.
         read: returns one tensor by its name.
         metadata: the metadata of a safetensors file.
@@ -100,14 +101,14 @@ def _reading_errors() -> tuple[type[Exception], ...]:
 
 
 def open_local(
-    source: Source, filename: str | None = None, *, with_config: bool = True
+    source: Source, filename: str | None = None, read: Collection[str] = ()
 ) -> Checkpoint:
     """Open a state dict, a file, or a folder as ``save_pretrained`` writes it.
 
-    ``with_config=False`` leaves the ``config.json`` of a folder unread.
+    ``read`` says which of ``CONFIG`` and ``PREPROCESSOR`` are read too.
 
     Raises:
-        CheckpointError: if there is nothing, or nothing that can be read.
+        CheckpointError: if the source is missing or cannot be read.
     """
     if isinstance(source, Mapping):
         return _from_state(source, "the state dict")
@@ -118,9 +119,7 @@ def open_local(
         )
     path = Path(source)
     if _is(path, Path.is_dir):
-        return from_folder(
-            str(source), lambda name: existing(path / name), filename, with_config=with_config
-        )
+        return from_folder(str(source), lambda name: existing(path / name), filename, read=read)
     return _from_file(path)
 
 
@@ -208,9 +207,9 @@ def from_folder(
     locate: Callable[[str], Path | None],
     filename: str | None,
     *,
-    with_config: bool = True,
+    read: Collection[str],
 ) -> Checkpoint:
-    """Open the weights of a folder, and the configuration beside them.
+    """Open the weights of a folder, and those configurations beside them that ``read`` names.
 
     ``locate`` returns the path of a file in the folder, or None.
     """
@@ -234,9 +233,11 @@ def from_folder(
         opened = _from_file(path)
     else:
         raise CheckpointError(f"{title} contains no {WEIGHTS}, {INDEX} or {BIN}.")
-    if with_config and (path := locate(CONFIG)):
+    if OWN in opened.metadata:  # a model of this package: complete in itself
+        return opened
+    if CONFIG in read and (path := locate(CONFIG)):
         opened.config = read_json(path)
-    if path := locate(PREPROCESSOR):
+    if PREPROCESSOR in read and (path := locate(PREPROCESSOR)):
         opened.preprocessor = read_json(path)
     return opened
 
@@ -357,7 +358,9 @@ def _from_npz(path: Path) -> Checkpoint:
                 raise CheckpointError(f"{path.name}: {name} is not a plain array.")
             shape, _, dtype = read_header(member)
             if dtype.hasobject:
-                raise CheckpointError(f"{path.name}: {name} holds pickled objects, which may run.")
+                raise CheckpointError(
+                    f"{path.name}: {name} holds pickled objects, which are refused."
+                )
             size = dtype.itemsize
             for n in shape:  # Python's integers: no product of sizes overflows
                 size *= n

@@ -1,17 +1,17 @@
-"""Checkpoints of the hub: from the local cache, downloaded whole, or a tensor by range requests."""
+"""Read checkpoints of the hub: from the cache, downloaded, or one tensor by range requests."""
 
 import json
+import logging
 import re
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
 from dnnl.models.vit.pretrained.files import (
+    CONFIG,
     INDEX,
     SUFFIXES,
     WEIGHTS,
@@ -19,7 +19,6 @@ from dnnl.models.vit.pretrained.files import (
     CheckpointError,
     Source,
     from_folder,
-    from_safetensors,
     needs,
     read_json,
     reading,
@@ -27,23 +26,27 @@ from dnnl.models.vit.pretrained.files import (
     shards_of,
 )
 
+_LOGGER = logging.getLogger(__name__)
+
 HUB_ID = re.compile(r"[\w\-][\w.\-]*/[\w\-][\w.\-]*")
 
 _FIRST = 64 << 10  # bytes; one request brings the whole header of most models
 _HEADER_LIMIT = 16 << 20
 _TENSOR_LIMIT = 256 << 20
 _ERROR_PAGE = 64 << 10
-_SECONDS, _BYTES_PER_SECOND = 60, 10_000  # a slower server is given up
+_SECONDS, _BYTES_PER_SECOND = 60, 10_000  # slower downloads are aborted
 
 
 def hub_id(source: Source) -> str | None:
     """Return the repository id that ``source`` names, or None if it is a file or a folder."""
     if not isinstance(source, str):
         return None
-    name = source.removeprefix("hf-hub:").removeprefix("hf_hub:")  # timm's way to write it
-    if not HUB_ID.fullmatch(name) or Path(name).suffix in SUFFIXES or Path(name).exists():
+    for prefix in ("hf-hub:", "hf_hub:"):  # timm's way to write it
+        if source.startswith(prefix):
+            return source.removeprefix(prefix)
+    if not HUB_ID.fullmatch(source) or Path(source).suffix in SUFFIXES or Path(source).exists():
         return None
-    return name
+    return source
 
 
 class Repository:
@@ -62,14 +65,17 @@ class Repository:
     def __init__(self, repo_id: str, revision: str | None, token: str | bool | None) -> None:
         self.hub = needs("huggingface_hub")
         self.errors = needs("huggingface_hub.errors")
-        self.id, self.revision, self.token = repo_id, revision, _clean(token)
-        self.offline = False
+        self.id, _, tag = repo_id.partition("@")  # timm writes a revision so
+        if not HUB_ID.fullmatch(self.id):
+            raise CheckpointError(f"Expected a repository 'owner/name', but got {self.id!r}.")
+        self.revision, self.token = revision or tag or None, _clean(token)
+        self.offline = self.online = False
 
-    def download(self, filename: str | None, *, with_config: bool = True) -> Checkpoint:
+    def download(self, filename: str | None, read: Collection[str]) -> Checkpoint:
         """Open the whole checkpoint; its files land in the hub's own cache."""
         with self._reading():
             try:
-                return from_folder(self.id, self._download, filename, with_config=with_config)
+                return from_folder(self.id, self._download, filename, read=read)
             except CheckpointError as error:
                 if self.offline:
                     raise CheckpointError(
@@ -81,7 +87,7 @@ class Repository:
         """Open the checkpoint for a tensor or two: from the cache, else by range requests."""
         with self._reading():
             try:
-                return from_folder(self.id, self._cached, filename)
+                return from_folder(self.id, self._cached, filename, read=())
             except CheckpointError:
                 pass  # not in the cache as a whole
             if filename is not None and not filename.endswith(".safetensors"):
@@ -98,23 +104,41 @@ class Repository:
         return Path(path) if isinstance(path, str) else None
 
     def _download(self, name: str) -> Path | None:
+        cached = self._cached(name)
         if self.offline:
-            return self._cached(name)
+            if cached is None:
+                self._warn_of(name)
+            return cached
         try:
-            return Path(
-                self.hub.hf_hub_download(self.id, name, revision=self.revision, token=self.token)
-            )
+            path = self.hub.hf_hub_download(self.id, name, revision=self.revision, token=self.token)
         except self.errors.LocalEntryNotFoundError:  # no connection, and not in the cache
+            if self.online:  # the connection broke between two files
+                raise
             self.offline = True
+            self._warn_of(name)
             return None
         except self.errors.EntryNotFoundError:
+            self.online = True
             return None
+        self.online = self.online or cached is None
+        return Path(path)
+
+    def _warn_of(self, name: str) -> None:
+        """Log that a configuration is neither in the cache nor known to be absent."""
+        found = self.hub.try_to_load_from_cache(self.id, name, revision=self.revision)
+        if found is None and name == CONFIG:
+            _LOGGER.warning(
+                "%s: %s is not in the local cache and the hub cannot be reached; "
+                "settings follow the rules of load_pretrained.",
+                self.id,
+                name,
+            )
 
     def _in_parts(self, filename: str | None) -> Checkpoint:
         missing = self.errors.EntryNotFoundError
         try:
             file = _RemoteFile(self, filename or WEIGHTS)
-            return Checkpoint(self.id, file.shapes, file.read)
+            return Checkpoint(self.id, file.shapes, file.read, file.metadata)
         except missing:
             if filename is not None:
                 raise
@@ -133,19 +157,27 @@ def _clean(token: str | bool | None) -> str | bool | None:
     if not isinstance(token, str):
         return token
     token = token.strip()
+    if not token:
+        raise CheckpointError("The token is empty.")
     if not re.fullmatch(r"[\x21-\x7e]+", token):  # the message must not show it
         raise CheckpointError("The token has characters that an HTTP header cannot carry.")
     return token
 
 
-class _RemoteFile:
-    """A remote safetensors file: its header is read at once, each tensor when it is asked for.
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object, which must not have a name twice."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError("a name occurs twice in the header")
+    return dict(pairs)
 
-    What has been read lies at its own place in a sparse file of the full length, so that the parser
-    of safetensors checks and reads it as it does any other file.
+
+class _RemoteFile:
+    """A remote safetensors file: the header is read at once, each tensor when it is needed.
 
     Attributes:
         shapes: the shape of every tensor by its name.
+        metadata: the metadata of the file.
     """
 
     def __init__(self, repository: Repository, filename: str) -> None:
@@ -165,10 +197,10 @@ class _RemoteFile:
             )
         if self.begin > len(start):
             start += self._fetch(len(start), self.begin)
-        self.header = start[: self.begin]
-        with self._sparse({}) as checkpoint:
-            self.shapes = dict(checkpoint.shapes)
-        self.places = json.loads(self.header[8:])
+        header = json.loads(start[8 : self.begin], object_pairs_hook=_unique)
+        self.metadata: dict[str, str] = header.pop("__metadata__", {})
+        self.entries: dict[str, Any] = header
+        self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
 
     @property
     def title(self) -> str:
@@ -182,25 +214,17 @@ class _RemoteFile:
     def read(self, name: str) -> Tensor:
         """Return one tensor: one request, for its bytes alone."""
         with reading(self.title, self.repository.errors.HTTPError):
-            first, last = self.places[name]["data_offsets"]
+            entry = self.entries[name]
+            first, last = entry["data_offsets"]
+            if not 0 <= first < last:
+                raise CheckpointError(f"{self.title}: invalid data_offsets for tensor {name!r}.")
             if last - first > _TENSOR_LIMIT:
                 raise CheckpointError(f"{self.title}: {name} has {last - first:,} bytes.")
-            start, stop = self.begin + first, self.begin + last
-            data = self._fetch(start, stop) if stop > start else b""
-            with self._sparse({start: data}) as checkpoint:
-                return checkpoint.read(name).clone()
-
-    @contextmanager
-    def _sparse(self, parts: Mapping[int, bytes]) -> Iterator[Checkpoint]:
-        """Open a file of the full length that has the header, and ``parts`` at their places."""
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            path = Path(folder) / "part.safetensors"
-            with open(path, "wb") as file:
-                file.truncate(self.size)
-                for place, data in {0: self.header, **parts}.items():
-                    file.seek(place)
-                    file.write(data)
-            yield from_safetensors(self.title, [path])
+            data = self._fetch(self.begin + first, self.begin + last)
+            # A file of this tensor alone, so that safetensors checks its dtype, shape and length.
+            alone = json.dumps({name: {**entry, "data_offsets": [0, last - first]}}).encode()
+            load = needs("safetensors.torch").load
+            return load(len(alone).to_bytes(8, "little") + alone + data)[name]
 
     def _fetch(self, start: int, stop: int) -> bytes:
         """Return bytes ``start`` to ``stop``, or to the end of the file."""
@@ -210,7 +234,7 @@ class _RemoteFile:
             "Accept-Encoding": "identity",
         }
         utils, constants = needs("huggingface_hub.utils"), needs("huggingface_hub.constants")
-        # Streamed, so that we can hang up on a server that sends more than we asked for.
+        # The session is one of httpx, whose stream lets us stop when a server sends too much.
         with utils.get_session().stream(
             "GET", self.url, headers=headers, timeout=constants.HF_HUB_DOWNLOAD_TIMEOUT
         ) as answer:

@@ -1,4 +1,4 @@
-"""How other libraries name the same parameters, and what they mean where names do not say it."""
+"""Other libraries' names for the same parameters, and the defaults that names do not show."""
 
 import math
 import re
@@ -28,19 +28,19 @@ class Layout:
     """One library's names for one family of models.
 
     Attributes:
-        name: how messages call it.
-        patch: the name of the patch projection; together with ``table`` it tells the layout.
+        name: the name used in messages.
+        patch: the name of the patch projection; it identifies the layout.
         table: the name of the table of positions.
         tokens: the names of the tokens that have rows in the table.
-        rules: patterns of whole names, and ours. ``@n`` marks the ``n``-th part of what we keep as
-            one parameter; ``*`` a factor of what the layer before it returns (layer scale).
+        rules: patterns of whole names, and our names. ``@n`` marks the ``n``-th part of what we
+            keep as one parameter; ``*`` a factor of what the layer before it returns (layer scale).
         prefix: a pattern of what may stand before all of these names.
         marker: the pattern of another name that must be present.
         unless: the pattern of a name that must be absent.
         ignored: the pattern of names that do not affect the output.
         heads: patterns of the names of heads that are not supported, and what they are called.
         resize: the library's settings, a key of :data:`RESIZE_SETTINGS`.
-        norm_eps, activation: what the library takes where nothing says it.
+        norm_eps, activation: the library's defaults.
         optional: our parameters that may be absent, as patterns: they are zero.
         model_types: values of ``model_type`` in a ``config.json`` of transformers.
         dynamic: whether the library resizes the table to each image.
@@ -76,7 +76,7 @@ class Layout:
         return any(re.fullmatch(self.prefix + pattern, name) for name in names)
 
     def assign(self, names: Iterable[str]) -> tuple[dict[str, list[str]], list[str]]:
-        """Return the names (in order) that make each parameter of ours, and the names left over.
+        """Return the names (in order) that make each of our parameters, and the names left over.
 
         Raises:
             CheckpointError: if two names stand for one parameter.
@@ -84,9 +84,9 @@ class Layout:
         found: dict[str, dict[int, str]] = {}
         unknown = []
         for name in names:
-            for pattern, ours in self.rules.items():
+            for pattern, rule in self.rules.items():
                 if match := re.fullmatch(self.prefix + pattern, name):
-                    target, _, part = match.expand(ours).partition("@")
+                    target, _, part = match.expand(rule).partition("@")
                     parts = found.setdefault(target, {})
                     if int(part or 0) in parts:
                         raise CheckpointError(
@@ -138,11 +138,10 @@ DINOV2_FACEBOOK = replace(
     marker="mask_token",
     unless="decoder_.*",
     ignored="mask_token",
-    resize="dinov2",
-    dynamic=True,
+    resize="dinov2",  # not quite: Facebook's own resize adds an offset of 0.1, see RESIZE_SETTINGS
 )
 DINOV2_FACEBOOK_REGISTERS = replace(
-    DINOV2_FACEBOOK, marker="register_tokens", resize="dinov2-registers"
+    DINOV2_FACEBOOK, marker="register_tokens", resize="dinov2-registers", dynamic=True
 )
 
 # The names on disk, and those that transformers 5 keeps in memory.
@@ -243,12 +242,12 @@ CLIP = replace(
     name="transformers (CLIP)",
     marker=r"pre_layrnorm\.weight",
     rules={
-        **SIGLIP.rules,
+        **{k: v for k, v in SIGLIP.rules.items() if "classifier" not in k},
         r"embeddings\.class_embedding": TOKENS,
         rf"pre_layrnorm{_WB}": r"backbone.pre_norm.\1",
     },
     ignored=SIGLIP.ignored + r"|text_projection\.weight|visual_projection\.weight",
-    heads={},
+    heads={r"classifier\..*": "a head that reads the mean of the patches before the last norm"},
     norm_eps=1e-5,
     activation="quick_gelu",
     optional=PATCH_BIAS,
@@ -291,8 +290,8 @@ TORCHVISION = Layout(
         r"encoder\.pos_embedding": TABLE,
         rf"conv_proj{_WB}": _E + r"patch_embed.proj.\1",
         **{
-            r"encoder\.layers\.encoder_layer_(\d+)\." + theirs + r"(weight|bias)": _L + ours
-            for theirs, ours in {
+            r"encoder\.layers\.encoder_layer_(\d+)\." + source + r"(weight|bias)": _L + target
+            for source, target in {
                 r"ln_([12])\.": r"norm\2.\3",
                 r"self_attention\.in_proj_": r"attn.qkv.\2",
                 r"self_attention\.out_proj\.": r"attn.proj.\2",
@@ -334,12 +333,12 @@ JAX = Layout(
         "embedding/kernel": PATCH,
         "embedding/bias": _E + "patch_embed.proj.bias",
         **{
-            _JAX_LAYER + rf"LayerNorm_{n}/{theirs}": _L + rf"norm{norm}.{ours}"
+            _JAX_LAYER + rf"LayerNorm_{n}/{source}": _L + rf"norm{norm}.{target}"
             for n, norm in {"0": 1, "[12]": 2}.items()
-            for theirs, ours in {"scale": "weight", "bias": "bias"}.items()
+            for source, target in {"scale": "weight", "bias": "bias"}.items()
         },
         **{
-            _JAX_LAYER + module + "/" + theirs: _L + name.format(ours)
+            _JAX_LAYER + module + "/" + source: _L + name.format(target)
             for module, name in {
                 "MultiHeadDotProductAttention_[01]/query": "attn.qkv.{}@0",
                 "MultiHeadDotProductAttention_[01]/key": "attn.qkv.{}@1",
@@ -348,7 +347,7 @@ JAX = Layout(
                 "MlpBlock_[03]/Dense_0": "mlp.net.0.{}",
                 "MlpBlock_[03]/Dense_1": "mlp.net.3.{}",
             }.items()
-            for theirs, ours in {"kernel": "weight", "bias": "bias"}.items()
+            for source, target in {"kernel": "weight", "bias": "bias"}.items()
         },
         "Transformer/encoder_norm/scale": NORM,
         "Transformer/encoder_norm/bias": "backbone.encoder.norm.bias",
@@ -376,7 +375,7 @@ LAYOUTS = (
     JAX,
 )
 
-# What a ViT may have that is not supported here, by the names that give it away.
+# Unsupported parts, and the names of tensors that identify them.
 _PARTS = {
     r"mlp[./](w12|w3|weights_in|weights_out)|mlp\.fc1_[gx]": "a SwiGLU MLP",
     r"[qk]_norm|[qk]norm": "normalised queries and keys",
@@ -392,6 +391,11 @@ def recognise(names: Iterable[str], title: str) -> Layout:
         CheckpointError: if there is no such layout, or more than one library's.
     """
     names = list(names)
+    if TABLE in names or TABLE.removeprefix("backbone.") in names:
+        raise CheckpointError(
+            f"{title} is a state dict of this package: build the model with from_config, then call "
+            "its load_state_dict; or keep models with save_pretrained."
+        )
     found: dict[str, Layout] = {}
     for layout in LAYOUTS:
         if layout.patch not in found and layout.matches(names):
@@ -406,7 +410,7 @@ def recognise(names: Iterable[str], title: str) -> Layout:
 
 
 def missing_part(names: Iterable[str]) -> str:
-    """Return what names tell of a part that is not supported, for a message; else an empty text."""
+    """Return the unsupported part that tensor names show, in brackets; else an empty text."""
     for pattern, part in _PARTS.items():
         if any(re.search(pattern, name) for name in names):
             return f" ({part})"
@@ -481,11 +485,11 @@ def fit_grid(
     if len(fits) == 1:
         return fits[0]
     before = " or ".join(map(str, prefixes))
-    wanted = format_size(grid_size) if grid_size else "square"
-    raise CheckpointError(
-        f"{title}: {rows} rows of positions, {before} of them before the patches', are "
-        f"{'more than one grid' if fits else f'not {wanted}'}: pass grid_size=(rows, columns)."
-    )
+    table = f"a table of {rows} rows with {before} prefix rows"
+    if grid_size:
+        raise CheckpointError(f"{title}: {table} does not fit grid_size {format_size(grid_size)}.")
+    found = "more than one grid" if fits else "no square grid"
+    raise CheckpointError(f"{title}: {table} fits {found}: pass grid_size=(rows, columns).")
 
 
 def first_few(names: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """Real checkpoints: whole models of other libraries, and their tables of positions alone."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,6 +13,8 @@ from dnnl.models.vit.config import ViTConfig
 from dnnl.models.vit.encoder import ViTForImageClassification, ViTModel
 from dnnl.models.vit.positions import RESIZE_SETTINGS, interpolate_pos_embedding
 from dnnl.models.vit.pretrained.files import (
+    CONFIG,
+    PREPROCESSOR,
     Checkpoint,
     CheckpointError,
     Source,
@@ -20,16 +22,16 @@ from dnnl.models.vit.pretrained.files import (
     read_json,
     reading,
 )
-from dnnl.models.vit.pretrained.folder import load_own, own_description
+from dnnl.models.vit.pretrained.folder import load_own, own_config, own_description
 from dnnl.models.vit.pretrained.hub import Repository, hub_id
 from dnnl.models.vit.pretrained.layouts import TABLE, as_table, find_table, first_few, fit_grid
 from dnnl.models.vit.pretrained.parameters import Parameters
 from dnnl.models.vit.pretrained.preprocess import Preprocess, from_torchvision
-from dnnl.models.vit.pretrained.settings import Settings, errors_of
+from dnnl.models.vit.pretrained.settings import Settings
 
 
 class PosEmbedding(NamedTuple):
-    """A table of positions out of a checkpoint: what :func:`interpolate_pos_embedding` asks for.
+    """A table of positions out of a checkpoint: the arguments of :func:`interpolate_pos_embedding`.
 
     Attributes:
         table: ``(1, num_prefix_tokens + rows * columns, D)``, in the checkpoint's dtype.
@@ -84,8 +86,9 @@ def extract_pos_embedding(
         checkpoint = open_local(source, filename)
     else:
         checkpoint = Repository(repository, revision, token).table(filename)
-    if own_description(checkpoint) is not None:
-        return _own_pos_embedding(checkpoint)
+    about = own_description(checkpoint)
+    if about is not None:
+        return _own_pos_embedding(checkpoint, about)
     name, prefixes = find_table(checkpoint)
     with reading(checkpoint.title):  # a hostile header has sizes that no tensor can have
         rows = as_table(torch.empty(checkpoint.shapes[name], device="meta"), name).shape[1]
@@ -94,16 +97,17 @@ def extract_pos_embedding(
     return PosEmbedding(table.detach().clone(), grid, prefix)  # not a view of the file
 
 
-def _own_pos_embedding(checkpoint: Checkpoint) -> PosEmbedding:
+def _own_pos_embedding(checkpoint: Checkpoint, about: Mapping[str, Any]) -> PosEmbedding:
     """Return the table of a model that this package saved."""
-    about = own_description(checkpoint) or {}
-    with errors_of(checkpoint.title):
-        config = ViTConfig.from_dict(about["config"])
-        grid = grid_shape(as_pair(config.image_size, ""), as_pair(config.patch_size, ""))
-    names = [n for n in checkpoint.shapes if TABLE.endswith(n)]
-    if not names:
+    config = own_config(checkpoint.title, about)
+    grid = grid_shape(as_pair(config.image_size, "image_size"), as_pair(config.patch_size, ""))
+    name = next((n for n in (TABLE, TABLE.removeprefix("backbone.")) if n in checkpoint.shapes), "")
+    if not name:
         raise CheckpointError(f"{checkpoint.title} has no table of positions.")
-    return PosEmbedding(checkpoint.read(names[0]).clone(), grid, config.prefix)
+    table = checkpoint.read(name).clone()
+    if table.dim() != 3 or table.shape[1] != config.prefix + grid[0] * grid[1]:
+        raise CheckpointError(f"{checkpoint.title}: its table does not fit its description.")
+    return PosEmbedding(table, grid, config.prefix)
 
 
 def load_pretrained(
@@ -148,14 +152,17 @@ def load_pretrained(
             ``.bin`` file (pickled code is never run); the path of a folder that ``save_pretrained``
             wrote; or the id ``"owner/name"`` of a hub repository. Of a training checkpoint with
             averaged weights (EMA) those are taken, as timm does.
-        image_size: the images to come, if not those of the checkpoint. The table is resized as its
-            library does it (:data:`RESIZE_SETTINGS`).
+        image_size: the size of your images, if not that of the checkpoint. The table is resized as
+            its library does it (:data:`RESIZE_SETTINGS`).
         dynamic_image_size: accept every image that the patch divides, and resize the table as its
-            library does it. The rule: False, but True for DINOv2, whose libraries do so.
+            library does it. The rule: True for DINOv2 of transformers and for Facebook's with
+            registers, which do so; else False. (Facebook's first DINOv2 adds an offset of 0.1
+            to its scale factor, which is not reproduced: at other sizes its features differ.)
         num_classes: how many logits. Another number than the checkpoint's puts a fresh head in its
             place, 0 leaves the head out.
         num_heads: how many attention heads. JAX's shapes say it; the rule for the others: heads are
-            64 wide up to ``D = 1024``, ViT-H (1280) has 16, and beyond it must be given.
+            64 wide up to ``D = 1024``, ViT-H (1280) and timm's vit_base_patch16_gap_224 have 16,
+            and beyond it must be given.
         norm_eps: epsilon of the layer norms. The rule: 1e-12 for transformers' ViT, DeiT and MAE,
             1e-5 for CLIP, 1e-6 for the others.
         activation: as for :class:`ViTMLP`. The rule: ``"gelu"``, with which timm and transformers
@@ -184,13 +191,15 @@ def load_pretrained(
     Raises:
         CheckpointError: if the file is damaged, hostile, of another layout or model; if names are
             missing or unknown, or a shape does not fit; if a setting must be given.
-        ShapeError: if the patch does not divide ``image_size``.
+        ShapeError, ValueError: if a keyword of the caller is invalid.
         ImportError: if a package of ``dnnl[pretrained]`` is needed and not installed.
 
     Source: the libraries' own code; arXiv:2010.11929; for DeiT arXiv:2012.12877.
     """
-    checkpoint = _open(source, config, filename, revision, token)
     given = None if preprocess is None else _as_preprocess(preprocess)
+    beside = {CONFIG: config, PREPROCESSOR: given}
+    read = [name for name, value in beside.items() if value is None]
+    checkpoint = _open(source, config, filename, revision, token, read)
     about = own_description(checkpoint)
     keywords = {
         "image_size": image_size,
@@ -204,12 +213,9 @@ def load_pretrained(
     }
     if about is None:
         model = _convert(checkpoint, keywords, strict)
-    elif changed := [name for name, value in keywords.items() if value is not None]:
-        raise CheckpointError(
-            f"{checkpoint.title} was saved by this package: {changed[0]}= cannot change it."
-        )
     else:
-        model = load_own(checkpoint, about)
+        given_too = {**keywords, "config": config}
+        model = load_own(checkpoint, about, {k: v for k, v in given_too.items() if v is not None})
     if given is not None:
         model.preprocess = given
     return model.to(device=device, dtype=dtype)
@@ -221,13 +227,13 @@ def _open(
     filename: str | None,
     revision: str | None,
     token: str | bool | None,
+    read: Collection[str],
 ) -> Checkpoint:
     repository = hub_id(source)
     if repository is None:
-        checkpoint = open_local(source, filename, with_config=config is None)
+        checkpoint = open_local(source, filename, read)
     else:
-        hub = Repository(repository, revision, token)
-        checkpoint = hub.download(filename, with_config=config is None)
+        checkpoint = Repository(repository, revision, token).download(filename, read)
     if isinstance(config, Mapping):
         checkpoint.config = config
     elif isinstance(config, (str, PathLike)):
@@ -252,17 +258,17 @@ def _convert(
     vit_config = settings.config(old_grid, patch_size)
     new_grid = grid_shape(as_pair(vit_config.image_size, "image_size"), patch_size)
     kind = ViTForImageClassification if vit_config.num_classes else ViTModel
-    with errors_of(checkpoint.title), torch.device("meta"):  # no storage, no random numbers yet
+    with torch.device("meta"):  # no storage, no random numbers yet
         model = kind.from_config(vit_config)
 
     outer = "" if vit_config.num_classes else "backbone."
     fresh = _fresh_head(parameters, vit_config)
     state = {}
-    with torch.no_grad(), reading(checkpoint.title):
+    with torch.no_grad():
         for name, target in model.state_dict().items():
-            ours = outer + name
-            value = fresh[ours] if ours in fresh else parameters.read(ours, target)
-            if ours == TABLE:
+            parameter = outer + name
+            value = fresh[parameter] if parameter in fresh else parameters.read(parameter, target)
+            if parameter == TABLE:
                 value = _with_rows_for(
                     vit_config.prefix, as_table(value, table_name), rows_of_prefix
                 )
@@ -273,12 +279,13 @@ def _convert(
                     num_prefix_tokens=vit_config.prefix,
                     **RESIZE_SETTINGS[vit_config.resize],
                 )
-            parameters.check(ours, value, target)
+            parameters.check(parameter, value, target)
             # A copy: not a view of a file or of the caller's tensor; in the model's memory format.
             state[name] = torch.empty_like(target, device="cpu").copy_(value)
-    if left := parameters.sources.keys() - parameters.used:
+    if unused := parameters.sources.keys() - parameters.used:
         raise CheckpointError(
-            f"{checkpoint.title} is incomplete: something is missing beside {first_few(left)}."
+            f"{checkpoint.title} is incomplete: tensors that belong with {first_few(unused)} "
+            "are missing."
         )
     model.load_state_dict(state, assign=True)
     model.preprocess = settings.preprocess(as_pair(vit_config.image_size, "image_size"))
@@ -287,7 +294,7 @@ def _convert(
 
 
 def _with_rows_for(prefix: int, table: Tensor, rows_of_prefix: int) -> Tensor:
-    """Give tokens that have no row in a table one of zeros, behind those that have one."""
+    """Insert rows of zeros for prefix tokens that have no row, after those that have one."""
     zeros = table.new_zeros(1, prefix - rows_of_prefix, table.shape[2])
     return torch.cat([table[:, :rows_of_prefix], zeros, table[:, rows_of_prefix:]], dim=1)
 

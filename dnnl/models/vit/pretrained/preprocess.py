@@ -1,6 +1,7 @@
 """From a photograph to what a pretrained model reads: the checkpoint's own preprocessing."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -8,11 +9,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dnnl.models.vit.checks import DTypeError, ShapeError, Size, as_pair, format_size
+from dnnl.models.vit.checks import DTypeError, ShapeError, Size, as_pair, check_choice, format_size
 from dnnl.models.vit.positions import resample
 
 _PIL_MODES = {0: "nearest", 2: "bilinear", 3: "bicubic"}  # how transformers numbers them
 _INTERPOLATIONS = tuple(_PIL_MODES.values())
+
+# What the image processors of transformers do unless their file says otherwise.
+_HALF = {"image_mean": (0.5, 0.5, 0.5), "image_std": (0.5, 0.5, 0.5)}
+_SQUARE = {"size": {"height": 224, "width": 224}, **_HALF}
+_CLIP: Mapping[str, Any] = {
+    "size": {"shortest_edge": 224},
+    "do_center_crop": True,
+    "crop_size": {"height": 224, "width": 224},
+    "resample": 3,
+    "image_mean": (0.48145466, 0.4578275, 0.40821073),
+    "image_std": (0.26862954, 0.26130258, 0.27577711),
+}
+_PROCESSORS: Mapping[str, Mapping[str, Any]] = {
+    "ViT": {**_SQUARE, "resample": 2},
+    "DeiT": {
+        "size": {"height": 256, "width": 256},
+        "do_center_crop": True,
+        "crop_size": {"height": 224, "width": 224},
+        "resample": 3,
+        **_HALF,
+    },
+    "Siglip": {**_SQUARE, "resample": 3},
+    "CLIP": _CLIP,
+    "Bit": _CLIP,
+}
 
 
 @dataclass(frozen=True)
@@ -21,7 +47,7 @@ class Preprocess:
 
     Calling it turns images ``(3, H, W)`` or ``(B, 3, H, W)``, in [0, 1] or uint8, into the model's
     input ``(B, 3, h, w)``. The libraries do the same on 8-bit images and round after each step: the
-    results differ by at most two of 255 grey levels.
+    results differ by at most two of 255 grey levels (four where Pillow squashes a photograph).
 
     Attributes:
         crop: ``(h, w)`` of the result.
@@ -34,7 +60,7 @@ class Preprocess:
             number (torchvision, timm); it matters where an odd number of rows is cut away.
 
     Raises:
-        ShapeError, ValueError: for sizes or values that cannot be meant.
+        ShapeError, ValueError: for invalid sizes or values.
     """
 
     crop: Size
@@ -50,11 +76,7 @@ class Preprocess:
         object.__setattr__(self, "crop", as_pair(self.crop, "crop"))
         if self.resize is not None:
             object.__setattr__(self, "resize", as_pair(self.resize, "resize"))
-        if self.interpolation not in _INTERPOLATIONS:
-            raise ValueError(
-                f"Expected an interpolation out of {', '.join(_INTERPOLATIONS)}, "
-                f"but got {self.interpolation!r}."
-            )
+        check_choice(self.interpolation, _INTERPOLATIONS, "interpolation")
         for name in ("mean", "std"):
             values = _three_numbers(getattr(self, name), name)
             if name == "std" and min(values) <= 0:
@@ -68,12 +90,13 @@ class Preprocess:
             DTypeError: for something else than a tensor of uint8 or floating-point numbers.
             ShapeError: for another shape, or an image smaller than the crop.
         """
+        dtype = x.dtype if isinstance(x, Tensor) and x.is_floating_point() else torch.float32
         x = _images_in_0_1(x)
         if self.resize is not None:
             x = _resize(x, self._size_after_resize(x), self.interpolation)
         x = _crop_middle(x, as_pair(self.crop, "crop"), self.floor_crop)
         mean, std = (x.new_tensor(values).reshape(3, 1, 1) for values in (self.mean, self.std))
-        return (x - mean) / std
+        return ((x - mean) / std).to(dtype)
 
     def _size_after_resize(self, x: Tensor) -> tuple[int, int]:
         height, width = x.shape[-2:]
@@ -102,7 +125,7 @@ class Preprocess:
 
 def _three_numbers(values: Any, name: str) -> tuple[float, float, float]:
     if isinstance(values, (list, tuple)) and len(values) == 3:
-        numbers = [v for v in values if isinstance(v, (int, float)) and math.isfinite(v)]
+        numbers = [v for v in values if isinstance(v, (int, float)) and abs(v) < 1e6]
         if len(numbers) == 3:
             return float(numbers[0]), float(numbers[1]), float(numbers[2])
     raise ValueError(f"Expected three numbers as {name}, but got {values!r}.")
@@ -112,20 +135,30 @@ def _images_in_0_1(x: Any) -> Tensor:
     """Return images as ``(B, 3, H, W)`` of floating-point numbers in [0, 1]."""
     if not isinstance(x, Tensor) or not (x.dtype == torch.uint8 or x.is_floating_point()):
         got = x.dtype if isinstance(x, Tensor) else type(x).__name__
-        raise DTypeError(f"Expected images in [0, 1] or of dtype torch.uint8, but got {got}.")
+        raise DTypeError(
+            f"Expected a tensor of images in [0, 1] or of dtype torch.uint8, but got {got}. "
+            "(A PIL image: torch.from_numpy(np.array(image)).permute(2, 0, 1).)"
+        )
     if x.dim() not in (3, 4) or x.shape[-3] != 3 or 0 in x.shape[-2:]:
         raise ShapeError(
             f"Expected images of shape (3, H, W) or (B, 3, H, W), but got {tuple(x.shape)}."
         )
     x = x if x.dim() == 4 else x[None]
-    return x.float() / 255 if x.dtype == torch.uint8 else x
+    if x.dtype == torch.uint8:
+        return x.float() / 255
+    if x.numel() and not (x.min() >= -0.01 and x.max() <= 1.01):
+        raise ShapeError(
+            f"Expected images in [0, 1], but got values from {x.min():.3g} to {x.max():.3g}: "
+            "divide by 255 first."
+        )
+    return x.float() if x.element_size() < 4 else x  # torch cannot resize halves on every device
 
 
 def _resize(x: Tensor, size: tuple[int, int], interpolation: str) -> Tensor:
     if size == tuple(x.shape[-2:]):
         return x
     if interpolation == "nearest":
-        return resample(x, size, "nearest")
+        return resample(x, size, "nearest-exact")  # Pillow's; torch's "nearest" is shifted
     # Columns first, then rows, and cut off where bicubic overshoots, as 8-bit images do.
     for step in ((x.shape[-2], size[1]), size):
         x = resample(x, step, interpolation, antialias=True).clamp(0, 1)
@@ -147,22 +180,28 @@ def _crop_middle(x: Tensor, size: tuple[int, int], floor: bool) -> Tensor:
 # ---- out of a library's configuration ------------------------------------------------------------
 
 
-def from_transformers(config: Mapping[str, Any], image_size: tuple[int, int]) -> Preprocess:
+def from_transformers(config: Mapping[str, Any]) -> Preprocess:
     """Return what a ``preprocessor_config.json`` of transformers says.
 
     Raises:
         ValueError: if it asks for something that is not supported here.
     """
+    kind = str(config.get("image_processor_type") or config.get("feature_extractor_type") or "ViT")
+    family = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "", kind)
+    if family not in _PROCESSORS:
+        raise ValueError(f"the processor {kind} is not known")
+    config = {**_PROCESSORS[family], **config}
     if config.get("do_rescale", True) is False or config.get("do_normalize", True) is False:
         raise ValueError("do_rescale and do_normalize are expected to be true")
     if abs(config.get("rescale_factor", 1 / 255) - 1 / 255) > 1e-6:
         raise ValueError(f"rescale_factor {config['rescale_factor']} is not 1/255")
-    if config.get("do_pad"):
-        raise ValueError("do_pad is not supported")
-    mode = config.get("resample", 2)
+    for key in ("do_pad", "crop_pct"):
+        if config.get(key):
+            raise ValueError(f"{key} is not supported")
+    mode = config["resample"]
     if mode not in _PIL_MODES:
         raise ValueError(f"resample {mode!r} is not nearest, bilinear or bicubic")
-    size: Any = config.get("size", image_size[0])
+    size: Any = config["size"]
     keep_ratio, resize = False, None
     if config.get("do_resize", True):
         if isinstance(size, Mapping) and "shortest_edge" in size and "longest_edge" not in size:
@@ -171,25 +210,23 @@ def from_transformers(config: Mapping[str, Any], image_size: tuple[int, int]) ->
             resize = as_pair((size["height"], size["width"]), "size")
         elif isinstance(size, int):  # older files
             resize = as_pair(size, "size")
-            keep_ratio = "CLIP" in str(config.get("image_processor_type", "")) or "CLIP" in str(
-                config.get("feature_extractor_type", "")
-            )
+            keep_ratio = family in ("CLIP", "Bit")
         else:
             raise ValueError(f"size {size!r} is not supported")
     crop: Any = resize
     if config.get("do_center_crop", False):
-        crop = config.get("crop_size", image_size)
+        crop = config["crop_size"]
         if isinstance(crop, Mapping):
             crop = (crop["height"], crop["width"])
-    if crop is None:
-        raise ValueError("it neither resizes nor crops")
+    elif keep_ratio or crop is None:
+        raise ValueError("the result would have another size for each photograph")
     return Preprocess(
         crop,
         resize,
         keep_ratio,
         _PIL_MODES[mode],
-        config.get("image_mean", (0.5, 0.5, 0.5)),
-        config.get("image_std", (0.5, 0.5, 0.5)),
+        config["image_mean"],
+        config["image_std"],
         floor_crop=True,
     )
 
@@ -207,6 +244,8 @@ def from_timm(config: Mapping[str, Any]) -> Preprocess:
     if channels != 3:
         raise ValueError(f"input_size has {channels} channels")
     share = config.get("crop_pct") or 0.875
+    if not 0.01 <= share <= 10:
+        raise ValueError(f"crop_pct {share!r} is not a share")
     resize = (math.floor(crop[0] / share), math.floor(crop[1] / share))
     return Preprocess(
         (crop[0], crop[1]),

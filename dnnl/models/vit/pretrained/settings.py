@@ -1,6 +1,5 @@
-"""The settings of another library's model: what neither names nor shapes of its tensors say."""
+"""The settings of another library's model that names and shapes of tensors do not determine."""
 
-import math
 import re
 import warnings
 from collections.abc import Iterator, Mapping
@@ -8,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from dnnl.models.vit.checks import ShapeError, as_int, as_pair, grid_shape
+from dnnl.models.vit.checks import as_int, as_pair, grid_shape
 from dnnl.models.vit.config import ViTConfig
 from dnnl.models.vit.pretrained.files import CheckpointError
 from dnnl.models.vit.pretrained.layouts import (
@@ -25,6 +24,7 @@ from dnnl.models.vit.pretrained.preprocess import Preprocess, from_timm, from_tr
 
 # Tables 1 of the ViT and DeiT papers: heads are 64 wide, but in ViT-H (1280) 80.
 _WIDEST, _HEAD_WIDTH, _HEADS_OF_HUGE = 1024, 64, {1280: 16}
+_HF_HEADS = 12  # the default of transformers in every configuration of these models
 _HEADS_OF = {"vit_base_patch16_gap_224": 16}  # the one ViT of timm that has others
 
 _POOLS = {"token": "cls", "avg": "mean", "max": "max"}  # timm's words
@@ -55,24 +55,28 @@ _TIMM_ARGUMENTS = {
 
 @dataclass
 class Settings:
-    """What shapes do not say: a keyword, else the configuration, else a rule."""
+    """A setting is a keyword of the caller, else from the configuration, else a rule."""
 
     parameters: Parameters
     keywords: Mapping[str, Any]
-    file: Mapping[str, Any]
+    config_json: Mapping[str, Any]
 
     def __post_init__(self) -> None:
         """Choose the part of the configuration that belongs to this layout, or refuse it."""
         layout = self.parameters.layout
         transformers = bool(layout.model_types)
-        self.hf = _mapping(self.file.get("vision_config", self.file)) if transformers else {}
-        self.timm = self.file if layout.patch == TIMM.patch else {}
+        self.hf = (
+            _mapping(self.config_json.get("vision_config", self.config_json))
+            if transformers
+            else {}
+        )
+        self.timm = self.config_json if layout.patch == TIMM.patch else {}
         self.timm_args = _mapping(self.timm.get("model_args"))
         self._refuse_other_models()
 
     def _refuse_other_models(self) -> None:
         """Raise if the configuration is of a model that computes something else."""
-        kind = self.file.get("model_type") if self.parameters.layout.model_types else None
+        kind = self.config_json.get("model_type") if self.parameters.layout.model_types else None
         if kind is not None and kind not in self.parameters.layout.model_types:
             raise CheckpointError(f"{self.title}: model_type {kind!r} is not supported.")
         # Some of timm's models differ from a ViT in what leaves no trace in names and shapes:
@@ -86,7 +90,7 @@ class Settings:
 
     @property
     def title(self) -> str:
-        """How messages call the checkpoint."""
+        """The name of the checkpoint in messages."""
         return self.parameters.checkpoint.title
 
     def patch_size(self) -> tuple[int, int]:
@@ -104,7 +108,7 @@ class Settings:
         size = self.keywords["image_size"]
         if size is None:
             size = (old_grid[0] * patch_size[0], old_grid[1] * patch_size[1])
-        grid_shape(as_pair(size, "image_size"), patch_size)  # a ShapeError is the caller's own
+        self._check_keywords(dim, patch_size)
         with errors_of(self.title):
             return ViTConfig(
                 image_size=size,
@@ -127,17 +131,26 @@ class Settings:
                 fc_norm=parameters.has("head.fc_norm."),
             )
 
+    def _check_keywords(self, dim: int, patch_size: tuple[int, int]) -> None:
+        """Raise the errors of :class:`ViTConfig` for what the caller gave, before the file's."""
+        names = ("image_size", "num_classes", "num_heads", "pool", "activation")
+        given = {n: self.keywords[n] for n in names if self.keywords[n] is not None}
+        default = {"image_size": patch_size, "num_heads": 1}
+        ViTConfig(**{**default, **given, "embed_dim": dim, "patch_size": patch_size})
+
     def heads(self, dim: int) -> int:
         """Return how many attention heads share the width ``dim``."""
         name, wanted = LAYER_0 + "attn.qkv.weight", self.keywords["num_heads"]
         if self.parameters.layout is JAX and name in self.parameters.sources:
             shape = self.parameters.checkpoint.shapes[self.parameters.sources[name][0]]
             if len(shape) != 3 or wanted not in (None, shape[1]):
-                raise CheckpointError(f"{self.title}: its attention has the shape {shape}.")
+                raise CheckpointError(
+                    f"{self.title}: expected attention of shape (D, heads, width), but got {shape}."
+                )
             return shape[1]
         for heads in (
             wanted,
-            self.hf.get("num_attention_heads"),
+            self.hf.get("num_attention_heads", _HF_HEADS if self.hf else None),
             self.timm_args.get("num_heads"),
             _HEADS_OF.get(str(self.timm.get("architecture"))),
             _HEADS_OF_HUGE.get(dim),
@@ -146,7 +159,7 @@ class Settings:
                 return as_int(heads, "num_heads")
         if dim > _WIDEST or dim % _HEAD_WIDTH:
             raise CheckpointError(
-                f"{self.title}: no shape says how many heads share the width {dim}: "
+                f"{self.title}: cannot infer num_heads for embed_dim {dim}: "
                 "pass num_heads= or config=."
             )
         return dim // _HEAD_WIDTH
@@ -176,10 +189,15 @@ class Settings:
                 raise CheckpointError(
                     f"{self.title}: this model uses a custom norm layer; pass norm_eps=..."
                 )
-            clip = self.parameters.has("backbone.pre_norm.")
-            rule = CLIP.norm_eps if clip else self.parameters.layout.norm_eps
+            rule = self.parameters.layout.norm_eps
+            if self.parameters.has("backbone.pre_norm.") and "clip" in str(
+                self.timm.get("architecture", "clip")
+            ):
+                rule = CLIP.norm_eps
+            if self.config_json.get("model_type") == "vit_msn":
+                rule = 1e-6
             eps = self.hf.get("layer_norm_eps", rule)
-        if not isinstance(eps, (int, float)) or isinstance(eps, bool) or not 0 < eps < math.inf:
+        if not isinstance(eps, (int, float)) or isinstance(eps, bool) or not 0 < eps < 1e9:
             raise CheckpointError(f"{self.title}: expected a positive norm_eps, but got {eps!r}.")
         return float(eps)
 
@@ -199,19 +217,19 @@ class Settings:
         """Return what the head reads, by our name."""
         if self.keywords["pool"] is not None:
             return self.keywords["pool"]
+        if not self.parameters.num_classes and not self.keywords["num_classes"]:
+            return "cls"  # without a head it has no effect
         name = self.timm.get("global_pool", self.timm_args.get("global_pool"))
         if name is None:
             tokens = self.parameters.sources.get(TOKENS, [])
             has_class = any(re.search(r"(cls|class)(_token|_embedding)?$", n) for n in tokens)
             return "cls" if has_class and not self.parameters.has("head.fc_norm.") else "mean"
-        if self.keywords["num_classes"] == 0:
-            return "cls"  # has no effect
         if not isinstance(name, str) or name not in _POOLS:
             raise CheckpointError(f"{self.title}: the pool {name!r} is not supported.")
         return _POOLS[name]
 
     def grid(self, patch_size: tuple[int, int]) -> tuple[int, int] | None:
-        """Return the grid of the checkpoint's own table, or None if nothing says it."""
+        """Return the grid of the checkpoint's own table, or None if it is not given."""
         if self.keywords["grid_size"] is not None:
             return as_pair(self.keywords["grid_size"], "grid_size")
         size = self.hf.get("image_size", self.timm_args.get("img_size"))
@@ -229,12 +247,12 @@ class Settings:
         timm = _mapping(self.timm.get("pretrained_cfg"))
         try:
             if file is not None and self.parameters.layout.model_types:
-                found = from_transformers(file, image_size)
+                found = from_transformers(file)
             elif _is_size(timm.get("input_size")):
-                found = from_timm(timm)
+                found = from_timm(timm).for_size(image_size)
             else:
                 return None
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             warnings.warn(
                 f"{self.title}: its preprocessing is not supported ({error}), so that "
                 "model.preprocess is None.",
@@ -246,17 +264,17 @@ class Settings:
         return found
 
     def labels(self, num_classes: int) -> tuple[str, ...]:
-        """Return what the logits stand for, or nothing if that is not said of each."""
-        if self.keywords["num_classes"] is not None or not num_classes:
+        """Return the names of the classes, or nothing unless every class has one."""
+        if not num_classes or num_classes != self.parameters.num_classes:
             return ()
-        names: Any = self.file.get("id2label")
+        names: Any = self.config_json.get("id2label")
         if isinstance(names, Mapping):
             names = [names.get(str(i), names.get(i)) for i in range(num_classes)]
         else:
             timm = {**_mapping(self.timm.get("pretrained_cfg")), **self.timm}
             names, texts = timm.get("label_names"), timm.get("label_descriptions")
             if isinstance(names, list) and isinstance(texts, Mapping):
-                names = [texts.get(name, name) for name in names]
+                names = [texts.get(n, n) if isinstance(n, str) else n for n in names]
         ok = isinstance(names, list) and len(names) == num_classes
         return tuple(names) if ok and all(isinstance(name, str) for name in names) else ()
 
@@ -283,5 +301,5 @@ def errors_of(title: str) -> Iterator[None]:
         yield
     except CheckpointError:
         raise
-    except (ShapeError, ValueError) as error:
+    except (ValueError, OverflowError) as error:
         raise CheckpointError(f"{title}: {error}") from error
