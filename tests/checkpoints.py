@@ -1,5 +1,8 @@
 """Small models of other libraries, moved away from where they start, and what they save."""
 
+import json
+import struct
+
 import numpy as np
 import torch
 from peers import peer
@@ -127,3 +130,99 @@ def timm_from_npz(path, size=16, **options):
     model = timm_model(size, **options)
     peer("timm.models.vision_transformer")._load_weights(model, str(path))
     return model.eval()
+
+
+SMALL = {
+    "patch_size": 4,
+    "hidden_size": 16,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 32,
+}
+
+
+def tower(name, size=16, **options):
+    """Return a randomly initialised vision model of transformers."""
+    transformers = peer("transformers")
+    config = {
+        "Dinov2Model": "Dinov2Config",
+        "Dinov2WithRegistersModel": "Dinov2WithRegistersConfig",
+    }
+    config |= {"ViTMAEModel": "ViTMAEConfig", "CLIPVisionModel": "CLIPVisionConfig"}
+    config |= {"SiglipVisionModel": "SiglipVisionConfig"}
+    settings = getattr(transformers, config[name])(image_size=size, **SMALL, **options)
+    return shaken(getattr(transformers, name)(settings))
+
+
+def openai_names(model):
+    """Return the vision tower of transformers' CLIP under the names of OpenAI's, and some text."""
+    ours = {"embeddings.class_embedding": "class_embedding"}
+    ours["embeddings.patch_embedding.weight"] = "conv1.weight"
+    ours["embeddings.position_embedding.weight"] = "positional_embedding"
+    for kind in ("weight", "bias"):
+        ours[f"pre_layrnorm.{kind}"] = f"ln_pre.{kind}"
+        ours[f"post_layernorm.{kind}"] = f"ln_post.{kind}"
+    state = {
+        key.removeprefix("vision_model."): value
+        for key, value in model.state_dict().items()
+        if key.startswith("vision_model.")
+    }
+    renamed = {f"visual.{new}": state[old] for old, new in ours.items()}
+    for i in range(SMALL["num_hidden_layers"]):
+        old, new = f"encoder.layers.{i}.", f"visual.transformer.resblocks.{i}."
+        for kind in ("weight", "bias"):
+            parts = [state[f"{old}self_attn.{part}_proj.{kind}"] for part in "qkv"]
+            renamed[f"{new}attn.in_proj_{kind}"] = torch.cat(parts)
+            renamed[f"{new}attn.out_proj.{kind}"] = state[f"{old}self_attn.out_proj.{kind}"]
+            for n in (1, 2):
+                renamed[f"{new}ln_{n}.{kind}"] = state[f"{old}layer_norm{n}.{kind}"]
+            renamed[f"{new}mlp.c_fc.{kind}"] = state[f"{old}mlp.fc1.{kind}"]
+            renamed[f"{new}mlp.c_proj.{kind}"] = state[f"{old}mlp.fc2.{kind}"]
+    text = {
+        "positional_embedding": torch.randn(77, 16),
+        "token_embedding.weight": torch.ones(9, 16),
+    }
+    return {**renamed, **text, "visual.proj": torch.randn(16, 8), "logit_scale": torch.ones(())}
+
+
+def vit_b16():
+    """Return names and shapes of ViT-B/16 as transformers stores it."""
+    shapes = {
+        "vit.embeddings.cls_token": (1, 1, 768),
+        "vit.embeddings.patch_embeddings.projection.weight": (768, 3, 16, 16),
+        "vit.embeddings.patch_embeddings.projection.bias": (768,),
+        "vit.embeddings.position_embeddings": (1, 197, 768),
+    }
+    for i in range(12):
+        layer = f"vit.encoder.layer.{i}."
+        for part in ("query", "key", "value"):
+            shapes[f"{layer}attention.attention.{part}.weight"] = (768, 768)
+            shapes[f"{layer}attention.attention.{part}.bias"] = (768,)
+        for part, (a, b) in {
+            "attention.output": (768, 768),
+            "intermediate": (3072, 768),
+            "output": (768, 3072),
+        }.items():
+            shapes[f"{layer}{part}.dense.weight"], shapes[f"{layer}{part}.dense.bias"] = (
+                (a, b),
+                (a,),
+            )
+        for part in ("layernorm_before", "layernorm_after"):
+            shapes[f"{layer}{part}.weight"] = shapes[f"{layer}{part}.bias"] = (768,)
+    return shapes
+
+
+def write_sparse(path, shapes, padding=0, **numbers):
+    """Write a safetensors file that is mostly a hole: hundreds of MB that cost no disk."""
+    header, at = {"__metadata__": {"format": "pt" + " " * padding}}, 0
+    for name, shape in shapes.items():
+        size = 4 * torch.Size(shape).numel()
+        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, at + size]}
+        at += size
+    head = json.dumps(header).encode()
+    with open(path, "wb") as file:
+        file.write(struct.pack("<Q", len(head)) + head)
+        for name, tensor in numbers.items():
+            file.seek(8 + len(head) + header[name]["data_offsets"][0])
+            file.write(tensor.numpy().tobytes())
+        file.truncate(8 + len(head) + at)

@@ -474,8 +474,8 @@ def test_chinese_is_drawn_and_not_boxes(read) -> None:
     reader = read(locale="zh-CN")
     reader.open(CHAPTERS["zh"][0])
     missing, first = reader.page.evaluate(DRAW, chr(0x10FFFE) + "类")
-    if first == missing and not os.environ.get("CI"):
-        pytest.skip("this machine has no Chinese font (Debian: fonts-noto-cjk)")
+    if first == missing and os.environ.get("DNNL_REQUIRE_CHINESE_FONT") != "1":
+        pytest.skip("no Chinese font (Debian: fonts-noto-cjk): the glyphs were NOT checked")
     text = reader.page.locator("article").inner_text()
     characters = sorted(set(re.findall("[\u4e00-\u9fff，。：；？“”（）]", text)))
     drawings = reader.page.evaluate(DRAW, "".join(characters))

@@ -391,7 +391,7 @@ def test_libraries_refuse_rows_that_are_not_a_square(library):
 @pytest.mark.parametrize(
     ("pos_embed", "old", "new", "options", "message"),
     [
-        (torch.zeros(1, 17, 8), (3, 5), 4, {}, r"old grid with 16 patches \(17 rows less 1 .*3×5"),
+        (torch.zeros(1, 17, 8), (3, 5), 4, {}, r"old grid with 16 patches \(17 rows minus 1 .*3×5"),
         (torch.zeros(1, 513, 8), 22, 4, {}, r"Expected old grid with 512 patches.* 22×22 = 484"),
         (torch.zeros(1, 198, 8), 14, 24, {}, r"Expected old grid with 197 patches \(198 rows"),
         (torch.zeros(1, 17, 8), 4, 0, {}, r"new_grid_size of at least 1, but got 0"),

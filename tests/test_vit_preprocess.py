@@ -109,16 +109,13 @@ def test_photographs_are_prepared_as_by_torchvision(weights):
 
 
 def test_the_preparation_by_hand():
-    """Twice as large as needed, cropped in the middle, with means and deviations by hand."""
+    """Cropped in the middle, with means and deviations by hand."""
     image = torch.rand(3, 8, 12)
-    halved = image.reshape(3, 4, 2, 6, 2).mean(dim=(2, 4))
     ours = vit.Preprocess(crop=4, resize=None, mean=(0.1, 0.2, 0.3), std=(0.5, 0.25, 1.0))
     want = (image[:, 2:6, 4:8] - torch.tensor([0.1, 0.2, 0.3])[:, None, None]) / torch.tensor(
         [0.5, 0.25, 1.0]
     )[:, None, None]
     torch.testing.assert_close(ours(image), want[None])
-    nearest = vit.Preprocess(crop=(4, 6), resize=(4, 6), keep_ratio=False, interpolation="nearest")
-    torch.testing.assert_close(nearest(halved), (halved[None] - 0.5) / 0.5)
 
 
 @given(st.integers(4, 40), st.integers(4, 40), st.integers(1, 4), st.integers(5, 30))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from checkpoints import named_as_timm
+from checkpoints import named_as_timm, vit_b16, write_sparse
 from hub_server import serve
 from peers import peer
 from safetensors.torch import save_file
@@ -36,49 +36,6 @@ def hub(tmp_path, monkeypatch):
         server.repository = server.folder / ID
         yield server
         huggingface_hub.close_session()
-
-
-def vit_b16():
-    """Return names and shapes of ViT-B/16 as transformers stores it."""
-    shapes = {
-        "vit.embeddings.cls_token": (1, 1, 768),
-        "vit.embeddings.patch_embeddings.projection.weight": (768, 3, 16, 16),
-        "vit.embeddings.patch_embeddings.projection.bias": (768,),
-        "vit.embeddings.position_embeddings": (1, 197, 768),
-    }
-    for i in range(12):
-        layer = f"vit.encoder.layer.{i}."
-        for part in ("query", "key", "value"):
-            shapes[f"{layer}attention.attention.{part}.weight"] = (768, 768)
-            shapes[f"{layer}attention.attention.{part}.bias"] = (768,)
-        for part, (a, b) in {
-            "attention.output": (768, 768),
-            "intermediate": (3072, 768),
-            "output": (768, 3072),
-        }.items():
-            shapes[f"{layer}{part}.dense.weight"], shapes[f"{layer}{part}.dense.bias"] = (
-                (a, b),
-                (a,),
-            )
-        for part in ("layernorm_before", "layernorm_after"):
-            shapes[f"{layer}{part}.weight"] = shapes[f"{layer}{part}.bias"] = (768,)
-    return shapes
-
-
-def write_sparse(path, shapes, padding=0, **numbers):
-    """Write a safetensors file that is mostly a hole: hundreds of MB that cost no disk."""
-    header, at = {"__metadata__": {"format": "pt" + " " * padding}}, 0
-    for name, shape in shapes.items():
-        size = 4 * torch.Size(shape).numel()
-        header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [at, at + size]}
-        at += size
-    head = json.dumps(header).encode()
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(head)) + head)
-        for name, tensor in numbers.items():
-            file.seek(8 + len(head) + header[name]["data_offsets"][0])
-            file.write(tensor.numpy().tobytes())
-        file.truncate(8 + len(head) + at)
 
 
 TABLE = "vit.embeddings.position_embeddings"

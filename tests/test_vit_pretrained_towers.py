@@ -1,32 +1,21 @@
-"""DINOv2, MAE, CLIP and SigLIP load with the features of their own library, or are refused."""
+"""Features of DINOv2, MAE, CLIP and SigLIP, and what is inside models, as in their libraries."""
 
 import pytest
 import torch
-from checkpoints import shaken, timm_model, transformers_model
+from checkpoints import (
+    SMALL,
+    openai_names,
+    shaken,
+    timm_at,
+    timm_model,
+    torchvision_at,
+    torchvision_model,
+    tower,
+    transformers_model,
+)
 from peers import peer
 
 import dnnl.models.vit as vit
-
-SMALL = {
-    "patch_size": 4,
-    "hidden_size": 16,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 32,
-}
-
-
-def tower(name, size=16, **options):
-    """Return a randomly initialised vision model of transformers."""
-    transformers = peer("transformers")
-    config = {
-        "Dinov2Model": "Dinov2Config",
-        "Dinov2WithRegistersModel": "Dinov2WithRegistersConfig",
-    }
-    config |= {"ViTMAEModel": "ViTMAEConfig", "CLIPVisionModel": "CLIPVisionConfig"}
-    config |= {"SiglipVisionModel": "SiglipVisionConfig"}
-    settings = getattr(transformers, config[name])(image_size=size, **SMALL, **options)
-    return shaken(getattr(transformers, name)(settings))
 
 
 def same(got, want, atol=2e-5):
@@ -157,37 +146,6 @@ def test_what_a_configuration_leaves_out_is_the_default_of_transformers(kind):
     same(ours(x), model(x).last_hidden_state)
 
 
-def openai_names(model):
-    """Return the vision tower of transformers' CLIP under the names of OpenAI's, and some text."""
-    ours = {"embeddings.class_embedding": "class_embedding"}
-    ours["embeddings.patch_embedding.weight"] = "conv1.weight"
-    ours["embeddings.position_embedding.weight"] = "positional_embedding"
-    for kind in ("weight", "bias"):
-        ours[f"pre_layrnorm.{kind}"] = f"ln_pre.{kind}"
-        ours[f"post_layernorm.{kind}"] = f"ln_post.{kind}"
-    state = {
-        key.removeprefix("vision_model."): value
-        for key, value in model.state_dict().items()
-        if key.startswith("vision_model.")
-    }
-    renamed = {f"visual.{new}": state[old] for old, new in ours.items()}
-    for i in range(SMALL["num_hidden_layers"]):
-        old, new = f"encoder.layers.{i}.", f"visual.transformer.resblocks.{i}."
-        for kind in ("weight", "bias"):
-            parts = [state[f"{old}self_attn.{part}_proj.{kind}"] for part in "qkv"]
-            renamed[f"{new}attn.in_proj_{kind}"] = torch.cat(parts)
-            renamed[f"{new}attn.out_proj.{kind}"] = state[f"{old}self_attn.out_proj.{kind}"]
-            for n in (1, 2):
-                renamed[f"{new}ln_{n}.{kind}"] = state[f"{old}layer_norm{n}.{kind}"]
-            renamed[f"{new}mlp.c_fc.{kind}"] = state[f"{old}mlp.fc1.{kind}"]
-            renamed[f"{new}mlp.c_proj.{kind}"] = state[f"{old}mlp.fc2.{kind}"]
-    text = {
-        "positional_embedding": torch.randn(77, 16),
-        "token_embedding.weight": torch.ones(9, 16),
-    }
-    return {**renamed, **text, "visual.proj": torch.randn(16, 8), "logit_scale": torch.ones(())}
-
-
 def test_a_torchscript_archive_is_named_and_its_state_dict_is_read(tmp_path):
     model = vit.ViTForImageClassification(16, 4, 3, 7, 16, 4, 1, 32).eval()
     with pytest.warns():  # torch deprecates the tracer
@@ -265,8 +223,6 @@ def test_an_argument_of_timm_that_changes_the_function_is_refused(config):
 
 @pytest.mark.parametrize("library", ["timm", "transformers", "torchvision"])
 def test_crops_of_other_sizes_are_read_as_by_the_library_itself(library):
-    from checkpoints import timm_at, torchvision_at, torchvision_model
-
     sizes = [(16, 16), (8, 8), (24, 24)]
     if library == "timm":
         native = timm_model()
@@ -283,3 +239,38 @@ def test_crops_of_other_sizes_are_read_as_by_the_library_itself(library):
     for size in sizes:
         x = torch.randn(2, 3, *size)
         same(ours(x), theirs[size](x), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["ViTForImageClassification", "DeiTForImageClassification"])
+def test_attention_and_hidden_states_are_those_of_transformers(name):
+    """Learner question 25: of N + 1 hidden states the first is the input module's sequence."""
+    theirs = transformers_model(name, attn_implementation="eager", layer_norm_eps=1e-6)
+    model = vit.load_pretrained(theirs.state_dict(), num_heads=4, norm_eps=1e-6)
+    x = torch.randn(3, 3, 16, 16)
+    want = theirs(x, output_attentions=True, output_hidden_states=True)
+    maps, states = vit.attention_maps(model, x), vit.hidden_states(model, x)
+    assert (len(maps), len(states)) == (3, 4)
+    torch.testing.assert_close(maps, list(want.attentions), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(states, list(want.hidden_states), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(states[0], model.backbone.embedding(x))
+
+
+@pytest.mark.parametrize(
+    ("make", "layers"),
+    [
+        (timm_model, lambda m: m.blocks),
+        (lambda: timm_model(reg_tokens=4), lambda m: m.blocks),
+        (lambda: timm_model(distilled=True), lambda m: m.blocks),
+        (torchvision_model, lambda m: m.encoder.layers),
+    ],
+    ids=["timm", "timm with registers", "timm distilled", "torchvision"],
+)
+def test_the_hidden_states_of_timm_and_torchvision_are_ours(make, layers):
+    theirs, seen, x = make(), [], torch.randn(3, 3, 16, 16)
+    model = vit.load_pretrained(theirs.state_dict(), num_heads=4).eval()
+    for layer in layers(theirs):
+        layer.register_forward_hook(lambda layer, args, out: seen.extend([args[0], out]))
+    theirs(x)
+    torch.testing.assert_close(
+        vit.hidden_states(model, x), [seen[0], *seen[1::2]], rtol=1e-4, atol=1e-4
+    )
