@@ -59,6 +59,18 @@ class Bench:
         self.device, self.quick, self.seconds = device, quick, seconds
         self.size = TINY if quick else B16
         self.cases: list[Case] = []
+        # Without AVX-512 a convolution in bfloat16 takes seconds: only the goals are measured then.
+        fast = torch.backends.cpu.get_cpu_capability().startswith("AVX512")
+        self.all_of_bfloat16 = quick or device != "cpu" or fast
+        if not self.all_of_bfloat16:
+            contestants.absent["bfloat16"] = (
+                "without AVX-512 only the forward pass at 224 is measured in it"
+            )
+
+    @property
+    def dtypes(self) -> dict[str, torch.dtype]:
+        """The dtypes of all groups but the goals of the input module."""
+        return DTYPES if self.all_of_bfloat16 else {"float32": torch.float32}
 
     def measure(self, set_up: SetUp, seconds: float | None = None, times: int = 3) -> Times:
         """Return the seconds of every round of every contestant, over several set-ups."""
@@ -134,12 +146,16 @@ def embedding(bench: Bench) -> None:
     for side, name in itertools.product(sides, DTYPES):
         batches = (1, 8, 32) if side == 224 else (1, 8) if side == 384 else (2,)
         for batch, backward in itertools.product(batches, (False, True)):
+            goal = side == 224 and not backward
+            if name not in bench.dtypes and not goal:
+                continue
             kind = "forward + backward" if backward else "forward"
             set_up = functools.partial(_embeddings, bench, side, name, batch, backward)
             case = f"{kind}, {side}, B={batch}"
             times = bench.measure(functools.partial(set_up, compiled=False))
             bench.add("embedding", case, name, times)
-            if batch == batches[min(1, len(batches) - 1)] and side == sides[0]:
+            middle = batch == batches[min(1, len(batches) - 1)] and side == sides[0]
+            if middle and name in bench.dtypes:
                 times = bench.measure(functools.partial(set_up, compiled=True), times=1)
                 bench.add("compiled", case, name, times)
 
@@ -171,7 +187,7 @@ def _embeddings(
 def resize(bench: Bench) -> None:
     """The table of positions from one grid to another, by each library's settings."""
     grid, news, dim = (14, (24, 7), 768) if not bench.quick else (4, (6,), 32)
-    for new, (name, dtype) in itertools.product(news, DTYPES.items()):
+    for new, (name, dtype) in itertools.product(news, bench.dtypes.items()):
 
         def set_up(like: str, new: int = new, dtype: torch.dtype = dtype) -> Runs:
             return contestants.resizes(grid, new, dim, dtype, bench.device)[like]
@@ -187,7 +203,7 @@ def other_size(bench: Bench) -> None:
     batches = (1, 8) if not bench.quick else (1,)
     side = 2 * bench.size["image_size"] - 4 * bench.size["patch_size"]  # 224: 384
     side = side if side > 0 else 3 * bench.size["patch_size"]
-    for name, batch in itertools.product(DTYPES, batches):
+    for name, batch in itertools.product(bench.dtypes, batches):
 
         def modules() -> dict[str, nn.Module]:
             found = contestants.embeddings(bench.size, dynamic=True)
@@ -199,7 +215,7 @@ def other_size(bench: Bench) -> None:
 
 def classifier(bench: Bench) -> None:
     """The whole classifier, forward."""
-    for name in DTYPES:
+    for name in bench.dtypes:
         models = functools.partial(contestants.classifiers, bench.size)
         side = bench.size["image_size"]
         set_up = _forward(bench, models, side, 1, name)

@@ -114,11 +114,13 @@ def test_a_config_cannot_be_changed_and_equal_settings_are_equal():
         ({"num_layers": -1}, vit.ShapeError, "num_layers of at least 0, but got -1"),
         ({"num_classes": -1}, vit.ShapeError, "num_classes of at least 0, but got -1"),
         ({"num_prefix_tokens": -1}, vit.ShapeError, "num_prefix_tokens of at least 0"),
-        (
-            {"resize": "huggingface"},
-            ValueError,
-            "resize to be one of timm, .*siglip2, but got 'hugg",
-        ),
+        ({"image_size": 225}, vit.ShapeError, "divisible by the patch size 16×16"),
+        ({"num_heads": 7}, vit.ShapeError, "embed_dim divisible by 7 heads"),
+        ({"norm_eps": "1e-6"}, ValueError, "norm_eps as a number of at least 0, but got '1e-6'"),
+        ({"dropout": float("nan")}, ValueError, "dropout as a number of at least 0"),
+        ({"pre_norm": "no"}, ValueError, "pre_norm as True or False, but got 'no'"),
+        ({"pool": ["cls"]}, ValueError, "pool to be one of cls, mean, max"),
+        ({"resize": "hugging"}, ValueError, "resize to be one of timm, .*siglip2, but got 'hugg"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, error, message):

@@ -218,9 +218,6 @@ def test_two_arrays_of_one_name_and_a_flipped_bit_are_errors(tmp_path):
         vit.load_pretrained(path)
 
 
-# Safetensors.
-
-
 def safetensors(header, data=b"", length=None):
     head = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(head) if length is None else length) + head + data
@@ -254,9 +251,6 @@ def test_a_header_that_lies_is_an_error(content, read, tmp_path):
     (tmp_path / "x.safetensors").write_bytes(content)
     with pytest.raises(vit.CheckpointError, match=r"x\.safetensors cannot be read"):
         read(tmp_path / "x.safetensors")
-
-
-# Folders.
 
 
 @pytest.mark.parametrize(
@@ -366,9 +360,6 @@ for read in (vit.load_pretrained, vit.extract_pos_embedding):
     lines = done.stdout.splitlines()
     assert lines[:4] == 2 * ["torch.Size([2, 7])", "torch.Size([1, 17, 16])"], done.stderr
     assert len(lines) == 6 and all("pip install 'dnnl[pretrained]'" in line for line in lines[4:])
-
-
-# What files in the wild have been seen to hold.
 
 
 def test_of_averaged_weights_and_raw_ones_those_are_taken_that_timm_takes(tmp_path):

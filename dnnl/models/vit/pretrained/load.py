@@ -269,11 +269,11 @@ def _convert(
             parameter = outer + name
             value = fresh[parameter] if parameter in fresh else parameters.read(parameter, target)
             if parameter == TABLE:
-                value = _with_rows_for(
-                    vit_config.prefix, as_table(value, table_name), rows_of_prefix
-                )
+                table = as_table(value, table_name)
+                table = table.to(torch.promote_types(table.dtype, torch.float32))
+                table = _with_rows_for(vit_config.prefix, table, rows_of_prefix)
                 value = interpolate_pos_embedding(
-                    value,
+                    table,
                     old_grid,
                     new_grid,
                     num_prefix_tokens=vit_config.prefix,
