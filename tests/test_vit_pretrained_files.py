@@ -83,9 +83,6 @@ def test_no_file_and_no_kind_of_file_are_errors(read, tmp_path):
         read(tmp_path / "empty")
 
 
-# Pickles that run code.
-
-
 class Runs:
     """Unpickled, it makes a folder: a hostile checkpoint would do worse."""
 
@@ -416,19 +413,35 @@ def test_bookkeeping_beside_the_weights_is_an_error_that_says_what_to_do(extra, 
     assert read(loaded)
 
 
+def nested():
+    """Return a tuple that is quickly made, and takes 2**60 steps to hash."""
+    value = ("x",)
+    for _ in range(60):
+        value = (value, value)
+    return value
+
+
+HOSTILE = {
+    "bytearray": b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x7f\x85R.",
+    "nested": pickle.dumps([nested(), 1], 2).replace(b"]q\x00(", b"}q\x00(").replace(b"e.", b"u."),
+}
+
+
 @pytest.mark.parametrize("read", READERS)
-def test_a_few_bytes_that_ask_for_gigabytes_are_refused(read, tmp_path):
-    pickled = b"\x80\x02cbuiltins\nbytearray\nJ\x00\x00\x00\x7f\x85R."
+@pytest.mark.parametrize("kind", HOSTILE)
+@pytest.mark.parametrize("name", ["y.pt", "y.pth"])
+def test_a_few_bytes_that_ask_for_gigabytes_or_hours_are_refused(name, kind, read, tmp_path):
     torch.save(state(), tmp_path / "x.pt")
+    (tmp_path / "y.pth").write_bytes(HOSTILE[kind])
     with (
         zipfile.ZipFile(tmp_path / "x.pt") as source,
         zipfile.ZipFile(tmp_path / "y.pt", "w") as target,
     ):
         for entry in source.infolist():
-            data = pickled if entry.filename.endswith("data.pkl") else source.read(entry)
+            data = HOSTILE[kind] if entry.filename.endswith("data.pkl") else source.read(entry)
             target.writestr(entry.filename, data)
-    with pytest.raises(vit.CheckpointError, match="bytearray"):
-        read(tmp_path / "y.pt")
+    with pytest.raises(vit.CheckpointError, match=kind):
+        read(tmp_path / name)
 
 
 @pytest.mark.parametrize("source", ["x" * 5000, "a\0b.pt", "folder/" + "y" * 300 + ".npz"])

@@ -418,9 +418,6 @@ def test_a_table_in_the_cache_is_not_asked_for(hub):
     assert len(hub.asked) == asked
 
 
-# What the README and 11.3.7 do with a network: here with a server instead of the hub
-
-
 @pytest.mark.parametrize("name", ["README.md", "README.zh.md"])
 def test_the_lines_of_the_readme_do_what_they_say(name, hub, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

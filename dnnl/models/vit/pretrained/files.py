@@ -1,8 +1,8 @@
 """Checkpoints as names, shapes, and one tensor at a time; from memory, a file or a folder.
 
 A file may be damaged or hostile. No code in it is run (``weights_only=True``, no pickled arrays),
-headers are checked before tensors are read, and every fault becomes a :class:`CheckpointError`.
-What torch's own unpickler builds from a pickle is not limited beyond that.
+headers and pickles are checked before tensors are read, and every fault becomes a
+:class:`CheckpointError`.
 """
 
 import importlib
@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ OWN = "dnnl"  # the entry of a safetensors file's metadata that describes a mode
 
 _JSON_LIMIT = 32 << 20  # bytes; the index of a model in hundreds of files has a few MB
 _SLACK, _RATIO = 64 << 20, 16  # what an archive may unpack to: weights hardly compress at all
+_DEEPEST = 20  # of tuples in a pickle
 _WRAPPERS = ("state_dict_ema", "model_ema", "state_dict", "model")  # in the order of timm
 
 
@@ -308,7 +309,12 @@ def _from_torch(path: Path) -> Checkpoint:
                 )
             for name in names:
                 if name.endswith("data.pkl"):
-                    _refuse_buffers(archive.read(name), path)
+                    with archive.open(name) as pickled:
+                        _refuse_hostile_pickle(pickled, path)
+    else:
+        with open(path, "rb") as pickled:
+            for _ in range(5):  # magic number, protocol, system, state dict, storage keys
+                _refuse_hostile_pickle(pickled, path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about pickle protocols that other programs chose
@@ -333,11 +339,34 @@ def _from_torch(path: Path) -> Checkpoint:
     return opened
 
 
-def _refuse_buffers(pickled: bytes, path: Path) -> None:
-    """Raise if a pickle makes buffers: ``bytearray(n)`` takes n bytes, and weights have none."""
-    for _, argument, _ in pickletools.genops(pickled):
+def _refuse_hostile_pickle(pickled: IO[bytes], path: Path) -> None:
+    """Raise if a few bytes of a pickle ask for gigabytes or for hours; weights need neither.
+
+    ``bytearray(n)`` takes any n bytes. A tuple that contains another one twice, which contains
+    another one twice, …, takes twice the time at each level when it becomes a key.
+    """
+    depths: dict[Any, int] = {}  # of the tuples in the memo
+    depth, fetched, memoized = 0, 0, 0
+    operations = pickletools.genops(pickled)
+    while True:
+        try:
+            operation, argument, _ = next(operations)
+        except (StopIteration, ValueError):  # the end, or not a pickle: torch.load will say so
+            return
+        name = operation.name
         if isinstance(argument, str) and argument.split()[-1:] == ["bytearray"]:
             raise CheckpointError(f"{path.name} contains a bytearray, which weights do not need.")
+        if name in ("GET", "BINGET", "LONG_BINGET"):
+            fetched = max(fetched, depths.get(argument, 0))
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+            depths[memoized if argument is None else argument] = depth
+            memoized += 1
+        elif name.startswith("TUPLE"):
+            depth, fetched = fetched + 1, 0
+            if depth > _DEEPEST:
+                raise CheckpointError(f"{path.name} contains tuples nested more than {depth} deep.")
+        else:
+            depth = 0
 
 
 def _from_npz(path: Path) -> Checkpoint:
