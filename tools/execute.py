@@ -23,7 +23,6 @@ from nbformat import NotebookNode
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 120
-os.environ["HF_HUB_OFFLINE"] = "1"  # stored outputs must not depend on a network
 WIDGET_STATE = "application/vnd.jupyter.widget-state+json"
 
 # What Jupyter needs to open the page, without versions that differ between machines.
@@ -114,6 +113,7 @@ def store(path: Path, text: str) -> bool:
 
 
 def main() -> int:
+    os.environ["HF_HUB_OFFLINE"] = "1"  # for the kernels: stored outputs do not depend on a network
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--check", action="store_true", help="write nothing; fail on a change")
