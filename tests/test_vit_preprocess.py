@@ -345,7 +345,7 @@ def test_a_model_that_its_config_does_not_describe_is_not_saved(tmp_path):
     for change in (*changes, other_pool, other_eps, made_dynamic, patched):
         model = prepared()
         change(model)
-        with pytest.raises(ValueError, match=r"model\.config does not describe this model"):
+        with pytest.raises(ValueError, match=r"model\.config does not describe .*: \S+ differs\.$"):
             model.save_pretrained(tmp_path / "never")
     other = type("Other", (vit.ViTForImageClassification,), {})
     with pytest.raises(ValueError, match="Cannot save a Other"):

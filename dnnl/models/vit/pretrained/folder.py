@@ -80,7 +80,7 @@ def _check_like_config(model: Any) -> None:
     ):
         raise ValueError(
             "model.config does not describe this model, so that it could not be built again: "
-            f"{changed[0] or type(model).__name__} differs."
+            f"{changed[0].strip() or type(model).__name__} differs."
         )
     if any(not isinstance(t, Tensor) or t.is_meta for t in model.state_dict().values()):
         raise ValueError(
