@@ -46,6 +46,16 @@ def site() -> Path:
 
 
 @pytest.fixture(scope="session")
+def javascript() -> Iterator[Any]:
+    """Call functions of the explorers' JavaScript, without a browser."""
+    from javascript import JavaScript
+
+    started = JavaScript()
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
     """Start the browser that all tests of a worker share."""
     from explorer_page import start_browser

@@ -17,22 +17,74 @@ from torch import Tensor
 from dnnl.models.vit import DTypeError, ShapeError
 from dnnl.models.vit.checks import check_dims
 
-FOLDER = Path(__file__).parent
+STATIC = Path(__file__).parent / "static"
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
-def esm(*names: str) -> str:
-    """Return one JavaScript module made of the files ``names``, in this order.
+def bundle(name: str) -> Path:
+    """Return the path of a bundled file of the explorers, such as ``"offset.js"``.
 
-    A browser loads a widget's module from memory, where ``import`` finds no neighbours; so the
-    files declare plain functions, are joined here, and the last one exports ``render``.
+    ``make bundle`` writes these files from the modules in ``js/``. anywidget reads them, and reads
+    them again when they change if ``ANYWIDGET_HMR=1`` is set.
     """
-    return "\n".join((FOLDER / f"{name}.js").read_text(encoding="utf-8") for name in names)
+    return STATIC / name
 
 
-def stylesheet() -> str:
-    """Return the style sheet that all explorers share."""
-    return (FOLDER / "explorers.css").read_text(encoding="utf-8")
+def esm(*names: str) -> str:
+    """Return the joined scripts of an explorer that is not yet made of modules."""
+    folder = Path(__file__).parent
+    return "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
+
+
+class Choice(traitlets.TraitType):  # type: ignore[type-arg]
+    """A trait that is one of a few strings, by default the first."""
+
+    def __init__(self, *values: str, **options: Any) -> None:
+        self.values = values
+        super().__init__(**{"default_value": values[0], **options})
+        self.tag(sync=True)
+
+    def validate(self, obj: Any, value: Any) -> str:
+        """Return ``value`` if it is one of the strings; else raise a ``TraitError``."""
+        return choice(self.name or "the value", value, self.values)
+
+
+class Whole(traitlets.TraitType):  # type: ignore[type-arg]
+    """A trait that is an integer from ``low`` to ``high``.
+
+    Args:
+        default: the value of a new explorer.
+        low: the smallest value.
+        high: the largest value.
+    """
+
+    def __init__(self, default: int, low: int, high: int, **options: Any) -> None:
+        self.low, self.high = low, high
+        super().__init__(default_value=default, **options)
+        self.tag(sync=True)
+
+    def validate(self, obj: Any, value: Any) -> int:
+        """Return ``value`` if it is such an integer; else raise a ``TraitError``."""
+        return between(self.name or "the value", value, self.low, self.high)
+
+
+class Real(traitlets.TraitType):  # type: ignore[type-arg]
+    """A trait that is a number from ``low`` to ``high``, stored as a float."""
+
+    def __init__(self, default: float, low: float, high: float, **options: Any) -> None:
+        self.low, self.high = low, high
+        super().__init__(default_value=default, **options)
+        self.tag(sync=True)
+
+    def validate(self, obj: Any, value: Any) -> float:
+        """Return ``value`` as a float if it is such a number; else raise a ``TraitError``."""
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not self.low <= value <= self.high:
+            raise traitlets.TraitError(
+                f"Expected {self.name} to be a number from {self.low:g} to {self.high:g}, but got "
+                f"{value!r}."
+            )
+        return float(value)
 
 
 class Setting(traitlets.TraitType):  # type: ignore[type-arg]
@@ -42,28 +94,24 @@ class Setting(traitlets.TraitType):  # type: ignore[type-arg]
 class Explorer(anywidget.AnyWidget):
     """A figure to touch. It needs no kernel: all it computes, it computes in the page.
 
-    A subclass sets ``_esm = esm("common", "NAME")``, ``_heights``, its synced traits with
-    validators, and :meth:`still`.
+    A subclass sets ``_esm = bundle("NAME.js")`` and ``_css = bundle("NAME.css")``, ``_heights``,
+    its traits, and :meth:`still`.
 
     Attributes:
         lang: the language of the labels, ``"en"`` or ``"zh"``; empty: that of the page.
     """
 
-    _css = stylesheet()
+    _css = (Path(__file__).parent / "css" / "base.css").read_text(encoding="utf-8")
     #: The height in pixels that the page keeps free, on a phone and on a wide screen, so that
     #: nothing moves when the explorer appears.
     _heights: ClassVar[tuple[int, int]] = (640, 480)
 
-    lang = traitlets.Unicode("").tag(sync=True)
+    lang = Choice("", "en", "zh")
     _room = traitlets.List(traitlets.Int()).tag(sync=True)
 
     @traitlets.default("_room")
     def _default_room(self) -> list[int]:
         return list(self._heights)
-
-    @traitlets.validate("lang")
-    def _valid_lang(self, proposal: Any) -> str:
-        return choice("lang", proposal["value"], ("", "en", "zh"))
 
     def __repr__(self) -> str:
         """Return the same text for every state, since notebooks store it and compare it."""

@@ -1,7 +1,7 @@
 """Offset: equal patches are one token, and a table of positions takes them apart."""
 
 import functools
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib.pyplot as plt
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 import dnnl
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, Setting, between, choice, esm, half, png, rgb8
+from dnnl.explorers.base import Choice, Explorer, Real, Whole, bundle, half, png, rgb8
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")
@@ -86,12 +86,13 @@ class Offset(Explorer):
         patch: which patch of the photograph is pasted, an index from 0 to 195.
     """
 
-    _esm = esm("common", "offset")
+    _esm = bundle("offset.js")
+    _css = bundle("offset.css")
     _heights = (1115, 640)
 
-    scale = Setting(1.0).tag(sync=True)
-    table = Setting("trained").tag(sync=True)
-    patch = Setting(60).tag(sync=True)
+    scale = Real(1.0, 0, 1.5)
+    table = Choice(*TABLES)
+    patch = Whole(60, 0, GRID[0] * GRID[1] - 1)
     _places = traitlets.List(traitlets.Int(), default_value=list(PLACES)).tag(sync=True)
     _pixels = traitlets.Bytes().tag(sync=True)
     _rows = traitlets.Bytes().tag(sync=True)
@@ -108,23 +109,6 @@ class Offset(Explorer):
     @traitlets.default("_plane")
     def _default_plane(self) -> bytes:
         return half(torch.stack([torch.stack(views()[name][1:]) for name in TABLES]))
-
-    @traitlets.validate("scale")
-    def _valid_scale(self, proposal: Any) -> float:
-        value = proposal["value"]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1.5:
-            raise traitlets.TraitError(
-                f"Expected scale to be a number from 0 to 1.5, but got {value!r}."
-            )
-        return float(value)
-
-    @traitlets.validate("table")
-    def _valid_table(self, proposal: Any) -> str:
-        return choice("table", proposal["value"], TABLES)
-
-    @traitlets.validate("patch")
-    def _valid_patch(self, proposal: Any) -> int:
-        return between("patch", proposal["value"], 0, GRID[0] * GRID[1] - 1)
 
     def image(self) -> Tensor:
         """Return the photograph ``(3, 56, 56)`` with the patch pasted at all places."""
