@@ -2,7 +2,8 @@
 
 A reader may have a slow network or none, or open the pages from disk (``file://``). So MathJax is
 part of the site: the parts of the installed package sphinx-mathjax-offline that formulas need,
-joined into one file. Explorers run without a kernel (``dnnl_widgets``). Files of the theme that no
+joined into one file. Explorers run without a kernel
+(``dnnl_explorers``). Files of the theme that no
 page uses are removed, and the others are joined (``dnnl_slim``).
 """
 
@@ -18,7 +19,6 @@ from typing import Any
 
 import dnnl_editions
 import dnnl_slim
-import dnnl_widgets
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -39,6 +39,7 @@ MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
 # Scripts of every page: for formulas that scroll, and for what is printed.
 ASSETS = ("formulas.js", "paper.js")
+ASSETS_FOLDER = Path(__file__).parent / "assets"
 
 # The alternative text of the picture in previews of a link to a page.
 PICTURE = {
@@ -75,7 +76,6 @@ def configure(app: Sphinx, config: Config) -> None:
     config.mathjax_options = {"async": "async", "fetchpriority": "low"}
     config.html_theme_options["navbar_persistent"] = []  # no search button without its dialog
     config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system
-    config.nb_ipywidgets_js = {}  # by default, scripts from a CDN
 
 
 def drop_thebe(
@@ -150,9 +150,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     site = Path(app.outdir)
     static = site / "_static"
     copy_mathjax(static / "mathjax")
-    dnnl_widgets.copy(static)
     for asset in ASSETS:
-        shutil.copyfile(dnnl_widgets.ASSETS / asset, static / asset)
+        shutil.copyfile(ASSETS_FOLDER / asset, static / asset)
     landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
     for page in site.rglob("*.html"):
         rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
@@ -173,7 +172,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added
-    app.connect("html-page-context", dnnl_widgets.show, priority=910)
     app.connect("html-page-context", describe)
     app.connect("build-finished", finish, priority=900)  # after the theme's own
     return {"parallel_read_safe": True, "parallel_write_safe": True}

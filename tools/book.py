@@ -22,7 +22,7 @@ EDITIONS = ("en", "zh")
 
 # Large folders that are equal in both editions: the site keeps one copy, so that a reader who
 # changes the language downloads nothing twice.
-SHARED = ("mathjax", "explorers")
+SHARED = ("mathjax", "anywidget")
 
 # The first page of the site redirects to the edition that the reader chose earlier.
 CHOICE = (
@@ -92,7 +92,9 @@ def assemble() -> None:
         if edition == "en":
             continue
         for name in SHARED:
-            shutil.rmtree(target / "_static" / name)
+            shared, own = SITE / "_static" / name, target / "_static" / name
+            shutil.copytree(own, shared, dirs_exist_ok=True)
+            shutil.rmtree(own)
         for page in target.rglob("*.html"):
             text = page.read_text(encoding="utf-8")
             up = "../" * len(page.relative_to(target).parent.parts)

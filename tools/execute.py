@@ -2,14 +2,16 @@
 
     python tools/execute.py [--check] [NOTEBOOK ...]        (no name: every notebook of the book)
 
-Two runs give the same bytes: times are not recorded, metadata is reduced to what Jupyter needs, and
-the random ids of widget models are replaced by numbers. A notebook is written only if every cell
+Two runs give the same bytes: times are not recorded, metadata is reduced to what Jupyter needs, the
+random ids of widget models are replaced by numbers, and of the explorers only the traits are stored
+(``dnnl.explorers.stored``). A notebook is written only if every cell
 ran without stderr output, the result is valid, and its content changed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import zlib
@@ -20,6 +22,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
+
+from dnnl.explorers import stored
 
 ROOT = Path(__file__).resolve().parent.parent
 CELL_TIMEOUT = 120
@@ -55,8 +59,8 @@ def merge_streams(outputs: list[NotebookNode]) -> list[NotebookNode]:
     return merged
 
 
-def renumber_widgets(nb: NotebookNode, name: str) -> NotebookNode:
-    """Replace the random ids of widget models by the notebook's name and a number.
+def renumber_widgets(nb: NotebookNode, name: str) -> str:
+    """Return a notebook's text with the random ids of widget models replaced by numbers.
 
     Models are numbered in the order in which the kernel created them. The client keeps that order;
     a written notebook is sorted by id.
@@ -65,7 +69,7 @@ def renumber_widgets(nb: NotebookNode, name: str) -> NotebookNode:
     state = nb.metadata.get("widgets", {}).get(WIDGET_STATE, {}).get("state", {})
     for number, model_id in enumerate(state):
         text = text.replace(model_id, f"{zlib.crc32(name.encode()):08x}{number:024x}")
-    return nbformat.reads(text, as_version=4)
+    return text
 
 
 def execute(path: Path) -> str:
@@ -98,8 +102,11 @@ def execute(path: Path) -> str:
             out.get("metadata", {}).pop("needs_background", None)
             if out.output_type == "stream" and out.name == "stderr":
                 raise StderrError(f"cell {number} of {path.name} wrote to stderr:\n{out.text}")
-    nbformat.validate(nb)
-    return nbformat.writes(renumber_widgets(nb, path.stem)) + "\n"
+    stripped = json.loads(renumber_widgets(nb, path.stem))
+    stored.strip(stripped)
+    done = nbformat.from_dict(stripped)
+    nbformat.validate(done)
+    return nbformat.writes(done) + "\n"
 
 
 def store(path: Path, text: str) -> bool:

@@ -1,6 +1,6 @@
-/* Shows stock controls of ipywidgets beside the explorers, with the bundle that pip installed with it and
+/* Shows stock controls of ipywidgets beside the anywidgets, with the bundle that pip installed with it and
    without RequireJS. The bundle is large, so it is loaded when the reader comes near the first control. The
-   explorers stay as they are: a link joins a stock model and an explorer's. */
+   anywidgets stay as they are: a link joins a stock model and an anywidget's. */
 (() => {
   "use strict";
   const VIEW = 'script[type="application/vnd.jupyter.widget-view+json"]';
@@ -9,30 +9,42 @@
   /** Load the bundle, which asks for a notebook around it and for AMD, and return what it exports. */
   function load() {
     const notebook = {
-      "base/js/namespace": { notebook: { container: { on() {} } } }, "base/js/events": { on() {} },
+      "base/js/namespace": { notebook: { container: { on() {} } } },
+      "base/js/events": { on() {} },
       "notebook/js/outputarea": { OutputArea: { prototype: { register_mime_type() {} } } },
     };
     return new Promise((resolve, reject) => {
-      window.Jupyter = { version: "7.0.0" };
-      window.requirejs = window.require = Object.assign(
+      globalThis.Jupyter = { version: "7.0.0" };
+      globalThis.requirejs = globalThis.require = Object.assign(
         // (its other questions are for buttons in a notebook's menu, and stay unanswered)
-        (names, run) => { if (names.includes("base/js/events")) run(...names.map((name) => notebook[name])); },
-        { config() {} });
+        (names, run) => {
+          if (names.includes("base/js/events")) run(...names.map((name) => notebook[name]));
+        },
+        { config() {} },
+      );
       // (no define.amd, by which other scripts would know a loader)
-      window.define = (names, make) => resolve(make({ id: "ipywidgets", uri: `${here}ipywidgets.js` }));
-      document.head.append(Object.assign(document.createElement("script"), { src: `${here}ipywidgets.js`, onerror: reject }));
+      globalThis.define = (names, make) =>
+        resolve(make({ id: "ipywidgets", uri: `${here}ipywidgets.js` }));
+      document.head.append(
+        Object.assign(document.createElement("script"), {
+          src: `${here}ipywidgets.js`,
+          onerror: reject,
+        }),
+      );
     });
   }
 
   class Manager {
     #made = new Map();
 
-    constructor(base, explorers) {
+    constructor(base, anywidgets) {
       this.base = base;
-      this.explorers = explorers;
+      this.anywidgets = anywidgets;
     }
 
-    has_model(id) { return id in this.explorers.stored; }
+    has_model(id) {
+      return id in this.anywidgets.stored;
+    }
 
     get_model(id) {
       if (!this.#made.has(id)) this.#made.set(id, this.#make(id));
@@ -40,8 +52,8 @@
     }
 
     async #make(id) {
-      const { model_name, model_module, state, buffers = [] } = this.explorers.stored[id];
-      if (model_module === "anywidget") return this.explorers.model(id);
+      const { model_name, model_module, state, buffers = [] } = this.anywidgets.stored[id];
+      if (model_module === "anywidget") return this.anywidgets.model(id);
       if (buffers.length) throw new Error(`${model_name} has binary values`);
       const Model = this.base[model_name];
       const values = await Model._deserialize_state(state, this);
@@ -62,13 +74,21 @@
       return model.state_change;
     }
 
-    callbacks() { return {}; }
+    callbacks() {
+      return {};
+    }
 
-    resolveUrl(url) { return Promise.resolve(url); }
+    resolveUrl(url) {
+      return Promise.resolve(url);
+    }
 
-    inline_sanitize(text) { return text; }
+    inline_sanitize(text) {
+      return text;
+    }
 
-    setViewOptions(options) { return options ?? {}; }
+    setViewOptions(options) {
+      return options ?? {};
+    }
   }
 
   /** Wait until one of some elements is nearly in sight. */
@@ -84,23 +104,25 @@
   }
 
   async function main() {
-    const explorers = await window.dnnlExplorers;
+    const anywidgets = await globalThis.sphinxAnywidget;
     const boxes = new Map();
     for (const tag of document.querySelectorAll(VIEW)) {
       const id = JSON.parse(tag.textContent).model_id;
-      if (!(id in explorers.stored) || explorers.stored[id].model_module === "anywidget") continue;
-      const box = Object.assign(document.createElement("div"), { className: "dnnl-stock" });
+      if (!(id in anywidgets.stored) || anywidgets.stored[id].model_module === "anywidget") {
+        continue;
+      }
+      const box = Object.assign(document.createElement("div"), { className: "anywidget-stock" });
       tag.before(box);
       boxes.set(box, id);
     }
     await near([...boxes.keys()]);
     const base = await load();
     // The controls ask MathJax 2 to set their labels; the book has MathJax 3 and labels without formulas.
-    await window.MathJax?.startup?.promise;
-    if (window.MathJax) window.MathJax.Hub ??= { Queue() {} };
+    await globalThis.MathJax?.startup?.promise;
+    if (globalThis.MathJax) globalThis.MathJax.Hub ??= { Queue() {} };
     await base.load_ipython_extension?.(); // it brings the style sheet
-    const manager = new Manager(base, explorers);
-    await Promise.all(Object.keys(explorers.stored).map((id) => manager.get_model(id))); // links too
+    const manager = new Manager(base, anywidgets);
+    await Promise.all(Object.keys(anywidgets.stored).map((id) => manager.get_model(id))); // links too
     for (const [box, id] of boxes) {
       const view = await manager.create_view(await manager.get_model(id));
       view.luminoWidget.constructor.attach(view.luminoWidget, box);
@@ -108,7 +130,7 @@
         handle.setAttribute("aria-label", view.model.get("description"));
       }
     }
-    performance.mark("dnnl-controls-ready");
+    performance.mark("anywidget-controls-ready");
   }
 
   main();
