@@ -14,6 +14,7 @@ import hashlib
 import importlib.metadata
 import json
 import re
+import struct
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
@@ -226,9 +227,14 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
         file = f"_images/still-{model_id}.png"
         target = Path(app.outdir, file)
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(base64.b64decode(png))
+        content = base64.b64decode(png)
+        target.write_bytes(content)
+        width, height = struct.unpack(">II", content[16:24])  # of a PNG
         source = escape(context["pathto"](file, resource=True))
-        return f'<img class="anywidget-still" src="{source}" alt="{escape(alt)}" loading="lazy">'
+        return (
+            f'<img class="anywidget-still" src="{source}" alt="{escape(alt)}" width="{width}"'
+            f' height="{height}" loading="lazy">'
+        )
 
     body = VIEW_TAG.sub(place, body)
     scripts, styles = [files.copy(ASSETS / "loader.js")], [files.copy(ASSETS / "anywidget.css")]

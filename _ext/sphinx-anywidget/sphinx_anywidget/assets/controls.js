@@ -23,7 +23,7 @@
         { config() {} },
       );
       // (no define.amd, by which other scripts would know a loader)
-      globalThis.define = (names, make) =>
+      globalThis.define = (_names, make) =>
         resolve(make({ id: "ipywidgets", uri: `${here}ipywidgets.js` }));
       document.head.append(
         Object.assign(document.createElement("script"), {
