@@ -17,7 +17,7 @@ from ipywidgets.embed import dependency_state, embed_data
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parent.parent
-LOADER = ROOT / "_ext" / "assets" / "explorers.js"
+LOADER = ROOT / "_ext" / "sphinx-anywidget" / "sphinx_anywidget" / "assets" / "loader.js"
 STATE = "application/vnd.jupyter.widget-state+json"
 VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -30,7 +30,7 @@ PAGE = """<!DOCTYPE html>
 body {{ margin: 0; padding: 8px; background: {paper}; color: {ink}; }}
 main {{ max-width: 720px; margin: auto; }}
 </style>
-<script defer src="explorers.js"></script>
+<script defer src="loader.js"></script>
 </head>
 <body>
 <main>
@@ -56,7 +56,7 @@ def write_page(
     )
     paper, ink = {"light": ("#fff", "#1c1e21"), "dark": ("#121212", "#e8eaed")}[theme]
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(LOADER, folder / "explorers.js")
+    shutil.copyfile(LOADER, folder / "loader.js")
     path = folder / f"page_{html.escape(lang)}_{theme}.html"
     # (as Sphinx does: a "</script>" inside the state would end it)
     stored = json.dumps(data["manager_state"]).replace("</", "<\\/")
@@ -116,7 +116,7 @@ class ExplorerPage:
     def wait(self) -> None:
         """Wait until every explorer has been rendered."""
         self.page.wait_for_function(
-            "performance.getEntriesByName('dnnl-explorers-ready').length === 1"
+            "performance.getEntriesByName('anywidgets-ready').length === 1"
         )
 
     def overflow(self) -> int:
