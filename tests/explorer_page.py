@@ -115,9 +115,7 @@ class ExplorerPage:
 
     def wait(self) -> None:
         """Wait until every explorer has been rendered."""
-        self.page.wait_for_function(
-            "performance.getEntriesByName('anywidgets-ready').length === 1"
-        )
+        self.page.wait_for_function("performance.getEntriesByName('anywidgets-ready').length === 1")
 
     def overflow(self) -> int:
         """Return how many pixels the page is wider than the window."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -41,7 +42,7 @@ def sources(name: str) -> list[Path]:
     """Return the files of which the bundles of an explorer are made."""
     folders = [SOURCES / folder for folder in (name, *SHARED)]
     scripts = [file for folder in folders for file in folder.rglob("*.js")]
-    return sorted([*scripts, STYLES / "base.css", STYLES / f"{name}.css"])
+    return sorted([*scripts, *(STYLES / f"{part}.css" for part in ("base", "live", name))])
 
 
 def checksum(name: str) -> str:
@@ -51,6 +52,12 @@ def checksum(name: str) -> str:
         content.update(f"{file.relative_to(EXPLORERS).as_posix()}\n".encode())
         content.update(file.read_bytes())
     return content.hexdigest()[:16]
+
+
+def style(name: str) -> str:
+    """Return a style sheet with its imports inlined."""
+    text = (STYLES / f"{name}.css").read_text(encoding="utf-8")
+    return re.sub(r'@import "(\w+)\.css";', lambda match: style(match[1]), text)
 
 
 def bundle(entry: str, form: str) -> str:
@@ -87,8 +94,7 @@ def bundles(name: str) -> dict[str, str]:
     files = {f"{name}.js": bundle(entry(LANGUAGES, "export default explorer;"), "esm")}
     for lang in LANGUAGES:
         files[f"{name}.{lang}.js"] = bundle(entry((lang,), define), "iife")
-    styles = [(STYLES / f"{part}.css").read_text(encoding="utf-8") for part in ("base", name)]
-    files[f"{name}.css"] = "\n".join(styles)
+    files[f"{name}.css"] = f"{style('base')}\n{style(name)}"
     return {file: head + text for file, text in files.items()}
 
 

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-import traitlets
 from torch import Tensor
 
 import dnnl.models.vit as vit
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Setting, between, choice, esm, png
+from dnnl.explorers.base import Choice, Whole, bundle, png
 from dnnl.explorers.live import LiveExplorer
 
 HIDE = ("nothing", "most", "least")
@@ -32,14 +31,17 @@ class ClassAttention(LiveExplorer):
         count: how many it hides.
     """
 
-    _esm = esm("common", "vit", "live", "attention")
+    _esm = bundle("attention.js")
+    _css = bundle("attention.css")
     _heights = (1300, 860)
 
-    layer = Setting(0).tag(sync=True)
-    head = Setting(None).tag(sync=True)
-    patch = Setting(0).tag(sync=True)
-    hide = Setting("nothing").tag(sync=True)
-    count = Setting(1).tag(sync=True)
+    layer = Whole(0, 0, lambda explorer: explorer._index["config"]["num_layers"] - 1)
+    head = Whole(
+        None, 0, lambda explorer: explorer._index["config"]["num_heads"] - 1, allow_none=True
+    )
+    patch = Whole(0, 0, lambda explorer: explorer.num_patches - 1)
+    hide = Choice(*HIDE)
+    count = Whole(1, 1, lambda explorer: explorer.num_patches - 1)
 
     def __init__(
         self,
@@ -58,28 +60,6 @@ class ClassAttention(LiveExplorer):
             )
         if "count" not in traits:
             self.count = 3 * self.num_patches // 4
-
-    @traitlets.validate("layer")
-    def _valid_layer(self, proposal: Any) -> int:
-        return between("layer", proposal["value"], 0, self._index["config"]["num_layers"] - 1)
-
-    @traitlets.validate("head")
-    def _valid_head(self, proposal: Any) -> int | None:
-        if proposal["value"] is None:
-            return None
-        return between("head", proposal["value"], 0, self._index["config"]["num_heads"] - 1)
-
-    @traitlets.validate("patch")
-    def _valid_patch(self, proposal: Any) -> int:
-        return between("patch", proposal["value"], 0, self.num_patches - 1)
-
-    @traitlets.validate("hide")
-    def _valid_hide(self, proposal: Any) -> str:
-        return choice("hide", proposal["value"], HIDE)
-
-    @traitlets.validate("count")
-    def _valid_count(self, proposal: Any) -> int:
-        return between("count", proposal["value"], 1, self.num_patches - 1)
 
     def attention(self) -> Tensor:
         """Return the class token's attention, ``(layers, heads, 1 + N)``; row by row it sums to 1.

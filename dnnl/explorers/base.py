@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -30,12 +31,6 @@ def bundle(name: str) -> Path:
     return STATIC / name
 
 
-def esm(*names: str) -> str:
-    """Return the joined scripts of an explorer that is not yet made of modules."""
-    folder = Path(__file__).parent
-    return "\n".join((folder / f"{name}.js").read_text(encoding="utf-8") for name in names)
-
-
 class Choice(traitlets.TraitType):  # type: ignore[type-arg]
     """A trait that is one of a few strings, by default the first."""
 
@@ -55,17 +50,31 @@ class Whole(traitlets.TraitType):  # type: ignore[type-arg]
     Args:
         default: the value of a new explorer.
         low: the smallest value.
-        high: the largest value.
+        high: the largest value, or a function that returns that of an explorer.
+        step: it must divide the value.
     """
 
-    def __init__(self, default: int, low: int, high: int, **options: Any) -> None:
-        self.low, self.high = low, high
+    def __init__(
+        self,
+        default: int | None,
+        low: int,
+        high: int | Callable[[Any], int],
+        step: int = 1,
+        **options: Any,
+    ) -> None:
+        self.low, self.high, self.step = low, high, step
         super().__init__(default_value=default, **options)
         self.tag(sync=True)
 
     def validate(self, obj: Any, value: Any) -> int:
         """Return ``value`` if it is such an integer; else raise a ``TraitError``."""
-        return between(self.name or "the value", value, self.low, self.high)
+        high = self.high(obj) if callable(self.high) else self.high
+        found = between(self.name or "the value", value, self.low, high)
+        if found % self.step:
+            raise traitlets.TraitError(
+                f"Expected {self.name} to be a multiple of {self.step}, but got {value!r}."
+            )
+        return found
 
 
 class Real(traitlets.TraitType):  # type: ignore[type-arg]
@@ -101,7 +110,6 @@ class Explorer(anywidget.AnyWidget):
         lang: the language of the labels, ``"en"`` or ``"zh"``; empty: that of the page.
     """
 
-    _css = (Path(__file__).parent / "css" / "base.css").read_text(encoding="utf-8")
     #: The height in pixels that the page keeps free, on a phone and on a wide screen, so that
     #: nothing moves when the explorer appears.
     _heights: ClassVar[tuple[int, int]] = (640, 480)

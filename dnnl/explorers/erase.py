@@ -10,7 +10,7 @@ from torch import Tensor
 import dnnl
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Setting, between, choice, esm, png
+from dnnl.explorers.base import Choice, Setting, Whole, bundle, png
 from dnnl.explorers.live import LiveExplorer
 
 POSITIONS = ("true", "off", "shuffled")
@@ -30,12 +30,13 @@ class EraseAndReconstruct(LiveExplorer):
         brush: how many patches wide the eraser is, 1 to 5.
     """
 
-    _esm = esm("common", "vit", "live", "erase")
+    _esm = bundle("erase.js")
+    _css = bundle("erase.css")
     _heights = (1240, 680)
 
     erased = Setting([]).tag(sync=True)
-    positions = Setting("true").tag(sync=True)
-    brush = Setting(2).tag(sync=True)
+    positions = Choice(*POSITIONS)
+    brush = Whole(2, 1, 5)
     _order = traitlets.List(traitlets.Int()).tag(sync=True)
 
     def __init__(
@@ -62,14 +63,6 @@ class EraseAndReconstruct(LiveExplorer):
                 f"but got {value!r}."
             )
         return sorted(value)
-
-    @traitlets.validate("positions")
-    def _valid_positions(self, proposal: Any) -> str:
-        return choice("positions", proposal["value"], POSITIONS)
-
-    @traitlets.validate("brush")
-    def _valid_brush(self, proposal: Any) -> int:
-        return between("brush", proposal["value"], 1, 5)
 
     def mask(self) -> Tensor:
         """Return which patches are hidden, ``(1, N)``."""

@@ -26,19 +26,54 @@ _CENTRES = {  # row and column, in a photograph whose shorter side has 256 pixel
 }
 
 
-def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
-    """Pack a model for the class ``ChapterVit`` of ``vit.js``.
+def quantize(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Round a matrix ``(rows, width)`` to int8, with a scale for each row.
 
     Returns:
-        tuple[bytes, dict]: every tensor of the state dict in float16 (little-endian), in the state
-        dict's order, nothing between them; and an index for JSON: ``config`` with the numbers that
-        the forward pass needs, ``photographs`` with the names of the logits, ``tensors`` with
-        ``[name, shape]`` of each.
+        tuple[Tensor, Tensor]: the integers from -127 to 127, and the scales ``(rows,)`` in float16;
+        ``integers * scales[:, None]`` is the matrix up to half a scale.
+
+    Raises:
+        ValueError: if a number is not finite, or too large.
+    """
+    scales = (matrix.abs().amax(dim=1) / 127).half()
+    if not bool(scales.isfinite().all()):
+        raise ValueError("Expected finite weights of at most 8e6, for int8 with a scale.")
+    divisors = scales.float().clamp_min(torch.finfo(torch.float32).tiny)[:, None]
+    return (matrix / divisors).round().clamp(-127, 127).to(torch.int8), scales
+
+
+def _matrix(tensor: Tensor) -> Tensor:
+    """Return a tensor as a matrix: a row for each output, or for each token of a table."""
+    return tensor[0] if tensor.shape[0] == 1 else tensor.flatten(1)
+
+
+def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
+    """Pack a model for the class ``ChapterVit`` of ``js/live/vit.js``.
+
+    Matrices are packed in int8 with a scale for each row (:func:`quantize`), vectors in float16. On
+    the chapter's photographs this changes a probability by at most 0.005 and the masked error by at
+    most 0.006, compared with the model in float32 (``tests/test_js_live.py``).
+
+    Returns:
+        tuple[bytes, dict]: the tensors of the state dict in its order, nothing between them, in
+        little-endian order; and an index for JSON: ``config`` with the numbers that the forward
+        pass needs, ``photographs`` with the names of the logits, ``tensors`` with
+        ``[name, shape, packing]`` of each. Before a tensor in ``"int8"`` come the scales of its
+        rows in float16.
 
     Raises:
         ValueError: if a weight is not finite, or too large for float16.
     """
-    tensors = model.state_dict()
+    packed, tensors = [], []
+    for name, tensor in model.state_dict().items():
+        if tensor.dim() == 1:
+            tensors.append([name, list(tensor.shape), "float16"])
+            packed.append(half(tensor))
+            continue
+        integers, scales = quantize(_matrix(tensor))
+        tensors.append([name, list(integers.shape), "int8"])
+        packed += [half(scales), integers.numpy().tobytes()]
     patch_embed = model.embedding.patch_embed
     config = {
         "image_size": list(patch_embed.image_size),
@@ -48,12 +83,21 @@ def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
         "mean": data.MEAN,
         "std": data.STD,
     }
-    index = {
-        "config": config,
-        "photographs": list(model.photographs),
-        "tensors": [[name, list(t.shape)] for name, t in tensors.items()],
-    }
-    return b"".join(half(t) for t in tensors.values()), index
+    index = {"config": config, "photographs": list(model.photographs), "tensors": tensors}
+    return b"".join(packed), index
+
+
+def quantized(model: ChapterModel) -> ChapterModel:
+    """Return a copy of a model with the weights that a page computes with."""
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        for tensor in copied.state_dict().values():
+            if tensor.dim() == 1:
+                tensor.copy_(tensor.half().float())
+                continue
+            integers, scales = quantize(_matrix(tensor))
+            tensor.copy_((integers * scales.float()[:, None]).reshape(tensor.shape))
+    return copied
 
 
 @functools.lru_cache(maxsize=1)

@@ -1,12 +1,13 @@
 """PatchGrid: a photograph under its grid of patches."""
 
+import math
 from typing import Any
 
 import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, Setting, between, check_image, esm, packed_image, png
+from dnnl.explorers.base import Explorer, Whole, bundle, check_image, packed_image, png
 
 SMALLEST = 8
 """The smallest patch, in pixels: below it, no finger could pick one."""
@@ -27,13 +28,14 @@ class PatchGrid(Explorer):
         traitlets.TraitError: for a patch size or an index out of range, here and later.
     """
 
-    _esm = esm("common", "patch_grid")
+    _esm = bundle("patch_grid.js")
+    _css = bundle("patch_grid.css")
     _heights = (1150, 710)
 
     _photo = traitlets.Bytes().tag(sync=True)
     _size = traitlets.List(traitlets.Int()).tag(sync=True)
-    patch_size = Setting(16).tag(sync=True)
-    index = Setting(0).tag(sync=True)
+    patch_size = Whole(16, SMALLEST, lambda explorer: min(explorer._size) // 2)
+    index = Whole(0, 0, lambda explorer: math.prod(explorer.grid_size) - 1)
 
     def __init__(
         self,
@@ -64,16 +66,6 @@ class PatchGrid(Explorer):
         p = self.patch_size
         row, column = divmod(self.index, self.grid_size[1])
         return self.image[:, row * p : (row + 1) * p, column * p : (column + 1) * p]
-
-    @traitlets.validate("patch_size")
-    def _valid_patch_size(self, proposal: Any) -> int:
-        most = min(self._size) // 2
-        return between("patch_size", proposal["value"], SMALLEST, most)
-
-    @traitlets.validate("index")
-    def _valid_index(self, proposal: Any) -> int:
-        rows, columns = self.grid_size
-        return between("index", proposal["value"], 0, rows * columns - 1)
 
     @traitlets.observe("patch_size")
     def _keep_index(self, change: Any) -> None:

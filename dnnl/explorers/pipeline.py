@@ -8,17 +8,7 @@ from torch import Tensor
 
 import dnnl.models.vit as vit
 from dnnl import data, figures
-from dnnl.explorers.base import (
-    Explorer,
-    Setting,
-    between,
-    check_image,
-    choice,
-    esm,
-    half,
-    png,
-    rgb8,
-)
+from dnnl.explorers.base import Choice, Explorer, Whole, bundle, check_image, half, png, rgb8
 
 ORDERS = ("class_first", "positions_first", "sliced", "dropout_first")
 """The module's order; the other order, with the class token's row inside it; the same with the
@@ -43,7 +33,8 @@ class Pipeline(Explorer):
         traitlets.TraitError: for a value out of range, here and later.
     """
 
-    _esm = esm("common", "pipeline")
+    _esm = bundle("pipeline.js")
+    _css = bundle("pipeline.css")
     _heights = (1105, 640)
 
     _photo = traitlets.Bytes().tag(sync=True)
@@ -52,9 +43,9 @@ class Pipeline(Explorer):
     _class_token = traitlets.Bytes().tag(sync=True)
     _positions = traitlets.Bytes().tag(sync=True)
     _kept = traitlets.Bytes().tag(sync=True)
-    step = Setting(4).tag(sync=True)
-    order = Setting("class_first").tag(sync=True)
-    token = Setting(6).tag(sync=True)
+    step = Whole(4, 0, STEPS - 1)
+    order = Choice(*ORDERS)
+    token = Whole(6, 0, lambda explorer: explorer.positions.shape[1] - 1)
 
     def __init__(
         self,
@@ -94,18 +85,6 @@ class Pipeline(Explorer):
             _kept=self.kept.byte().numpy().tobytes(),
             **kwargs,
         )
-
-    @traitlets.validate("step")
-    def _valid_step(self, proposal: Any) -> int:
-        return between("step", proposal["value"], 0, STEPS - 1)
-
-    @traitlets.validate("order")
-    def _valid_order(self, proposal: Any) -> str:
-        return choice("order", proposal["value"], ORDERS)
-
-    @traitlets.validate("token")
-    def _valid_token(self, proposal: Any) -> int:
-        return between("token", proposal["value"], 0, self.positions.shape[1] - 1)
 
     def stages(self, order: str = "class_first") -> dict[str, Tensor]:
         """Return the tensors of all steps by name, in an order of :data:`ORDERS`."""

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import traitlets
 
 from dnnl import figures
-from dnnl.explorers.base import Explorer, Setting, choice, esm, png
+from dnnl.explorers.base import Choice, Explorer, Setting, bundle, png
 
 QUIZZES = files("dnnl") / "quizzes"
 
@@ -38,9 +38,10 @@ class Quiz(Explorer):
         traitlets.TraitError: for an unknown section, question or choice, here and later.
     """
 
-    _esm = esm("common", "quiz")
+    _esm = bundle("quiz.js")
+    _css = bundle("quiz.css")
 
-    section = Setting("index").tag(sync=True)
+    section = Choice("index", *(name for name in editions()["en"] if name != "index"))
     answers = Setting().tag(sync=True)
     _content = traitlets.Dict().tag(sync=True)
 
@@ -84,10 +85,6 @@ class Quiz(Explorer):
         """The questions of the section in English, as ``schema.json`` describes them."""
         questions: list[dict[str, Any]] = self._content["en"]
         return questions
-
-    @traitlets.validate("section")
-    def _valid_section(self, proposal: Any) -> str:
-        return choice("section", proposal["value"], tuple(editions()["en"]))
 
     @traitlets.observe("section")
     def _turn_to(self, _: Any) -> None:

@@ -14,7 +14,7 @@ import dnnl
 from dnnl import data, figures
 from dnnl.chapter_model import ChapterModel
 from dnnl.explorers import live
-from dnnl.explorers.base import Explorer, between, choice, esm, rgb8
+from dnnl.explorers.base import Choice, Explorer, Whole, bundle, choice, rgb8
 from dnnl.models import vit
 
 MODES = ("bicubic", "bilinear", "nearest", "nearest-exact", "area")
@@ -43,16 +43,17 @@ class Resize(Explorer):
         TraitError: if a value is out of range, or the photograph unknown.
     """
 
-    _esm = esm("common", "position_tables", "resize_kernels", "vit", "resize")
+    _esm = bundle("resize.js")
+    _css = bundle("resize.css")
     _heights: ClassVar[tuple[int, int]] = (2030, 1200)
 
-    rows = traitlets.Int(16).tag(sync=True)
-    columns = traitlets.Int(24).tag(sync=True)
-    mode = traitlets.Unicode("bicubic").tag(sync=True)
+    rows = Whole(16, LEAST, MOST)
+    columns = Whole(24, LEAST, MOST)
+    mode = Choice(*MODES)
     align_corners = traitlets.Bool(False).tag(sync=True)
     antialias = traitlets.Bool(False).tag(sync=True)
-    row = traitlets.Int(5).tag(sync=True)
-    column = traitlets.Int(9).tag(sync=True)
+    row = Whole(5, 0, MOST - 1)
+    column = Whole(9, 0, MOST - 1)
     _index = traitlets.Dict().tag(sync=True)
     _grid_size = traitlets.List(traitlets.Int()).tag(sync=True)
     _weights = traitlets.Bytes().tag(sync=True)
@@ -88,18 +89,6 @@ class Resize(Explorer):
     @property
     def _table(self) -> Tensor:
         return self._model.embedding.pos_embed.pos_embed.detach()
-
-    @traitlets.validate("rows", "columns")
-    def _valid_size(self, proposal: Any) -> int:
-        return between(proposal["trait"].name, proposal["value"], LEAST, MOST)
-
-    @traitlets.validate("row", "column")
-    def _valid_place(self, proposal: Any) -> int:
-        return between(proposal["trait"].name, proposal["value"], 0, MOST - 1)
-
-    @traitlets.validate("mode")
-    def _valid_mode(self, proposal: Any) -> str:
-        return choice("mode", proposal["value"], MODES)
 
     def table(self) -> Tensor:
         """Return the resized table ``(1, 1 + rows * columns, D)``."""

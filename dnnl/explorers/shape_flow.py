@@ -1,13 +1,10 @@
 """ShapeFlow: every shape of the input module, its parameters, and what does not fit."""
 
-from typing import Any
-
 import matplotlib.pyplot as plt
-import traitlets
 from matplotlib.patches import FancyBboxPatch
 
 from dnnl import figures
-from dnnl.explorers.base import Explorer, Setting, between, esm, png
+from dnnl.explorers.base import Explorer, Whole, bundle, png
 from dnnl.models import vit
 from dnnl.models.vit.checks import grid_shape
 
@@ -24,40 +21,16 @@ class ShapeFlow(Explorer):
         num_prefix_tokens: tokens before the patches, 0 to 8.
     """
 
-    _esm = esm("common", "shape_flow")
+    _esm = bundle("shape_flow.js")
+    _css = bundle("shape_flow.css")
     _heights = (1260, 672)
 
-    height = Setting(224).tag(sync=True)
-    width = Setting(224).tag(sync=True)
-    patch_size = Setting(16).tag(sync=True)
-    in_channels = Setting(3).tag(sync=True)
-    embed_dim = Setting(768).tag(sync=True)
-    num_prefix_tokens = Setting(1).tag(sync=True)
-
-    @traitlets.validate("height", "width")
-    def _valid_side(self, proposal: Any) -> int:
-        return between(proposal["trait"].name, proposal["value"], 16, 512)
-
-    @traitlets.validate("patch_size")
-    def _valid_patch_size(self, proposal: Any) -> int:
-        return between("patch_size", proposal["value"], 1, 32)
-
-    @traitlets.validate("in_channels")
-    def _valid_in_channels(self, proposal: Any) -> int:
-        return between("in_channels", proposal["value"], 1, 13)
-
-    @traitlets.validate("embed_dim")
-    def _valid_embed_dim(self, proposal: Any) -> int:
-        value = between("embed_dim", proposal["value"], 8, 1280)
-        if value % 8:
-            raise traitlets.TraitError(
-                f"Expected embed_dim to be a multiple of 8, but got {value!r}."
-            )
-        return value
-
-    @traitlets.validate("num_prefix_tokens")
-    def _valid_num_prefix_tokens(self, proposal: Any) -> int:
-        return between("num_prefix_tokens", proposal["value"], 0, 8)
+    height = Whole(224, 16, 512)
+    width = Whole(224, 16, 512)
+    patch_size = Whole(16, 1, 32)
+    in_channels = Whole(3, 1, 13)
+    embed_dim = Whole(768, 8, 1280, step=8)
+    num_prefix_tokens = Whole(1, 0, 8)
 
     def still(self) -> bytes:
         """Return a PNG: the shapes in a row, as far as the sizes let them go."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import dnnl
 from dnnl import figures
-from dnnl.explorers.base import Explorer, between, choice, esm, half, png
+from dnnl.explorers.base import Choice, Explorer, Whole, bundle, half, png
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")
@@ -26,12 +26,13 @@ class SimilarityMap(Explorer):
         scale: ``"full"``: colours from -1 to 1; ``"own"``: from the table's smallest value to 1.
     """
 
-    _esm = esm("common", "position_tables", "similarity_map")
+    _esm = bundle("similarity_map.js")
+    _css = bundle("similarity_map.css")
     _heights: ClassVar[tuple[int, int]] = (1300, 790)
 
-    table = traitlets.Unicode("trained").tag(sync=True)
-    token = traitlets.Int(61).tag(sync=True)
-    scale = traitlets.Unicode("full").tag(sync=True)
+    table = Choice(*TABLES)
+    token = Whole(61, 0, 196)  # of 14×14 patches and a class token
+    scale = Choice("full", "own")
     _grid_size = traitlets.List(traitlets.Int()).tag(sync=True)
     _embed_dim = traitlets.Int().tag(sync=True)
     _trained = traitlets.Bytes().tag(sync=True)
@@ -51,19 +52,6 @@ class SimilarityMap(Explorer):
             _random=half(fresh),
             **traits,
         )
-
-    @traitlets.validate("table")
-    def _valid_table(self, proposal: Any) -> str:
-        return choice("table", proposal["value"], TABLES)
-
-    @traitlets.validate("scale")
-    def _valid_scale(self, proposal: Any) -> str:
-        return choice("scale", proposal["value"], ("full", "own"))
-
-    @traitlets.validate("token")
-    def _valid_token(self, proposal: Any) -> int:
-        # (the widget's table of 14×14 patches and a class token)
-        return between("token", proposal["value"], 0, 196)
 
     def rows(self) -> Tensor:
         """Return the shown table ``(1, 197, D)``, class token first."""

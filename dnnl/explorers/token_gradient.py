@@ -10,7 +10,7 @@ import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, Setting, choice, esm, half, png, rgb8
+from dnnl.explorers.base import Choice, Explorer, Setting, bundle, choice, half, png, rgb8
 from dnnl.models import vit
 
 PHOTOGRAPHS = ("cat", "coffee", "rocket", "astronaut", "retina", "admiral")
@@ -72,12 +72,13 @@ class TokenGradient(Explorer):
         spread: the token is copied to the images by ``"expand"`` or by ``"repeat"``.
     """
 
-    _esm = esm("common", "token_gradient")
+    _esm = bundle("token_gradient.js")
+    _css = bundle("token_gradient.css")
     _heights = (1275, 592)
 
     images = Setting(PHOTOGRAPHS[:4]).tag(sync=True)
-    reduction = Setting("sum").tag(sync=True)
-    spread = Setting("expand").tag(sync=True)
+    reduction = Choice("sum", "mean")
+    spread = Choice("expand", "repeat")
     _names = traitlets.List(list(PHOTOGRAPHS)).tag(sync=True)
     _pixels = traitlets.Bytes().tag(sync=True)
     _gradients = traitlets.Bytes().tag(sync=True)
@@ -107,14 +108,6 @@ class TokenGradient(Explorer):
         if len(set(names)) < len(names):
             raise traitlets.TraitError(f"Expected no name twice in images, but got {names!r}.")
         return tuple(name for name in PHOTOGRAPHS if name in names)
-
-    @traitlets.validate("reduction")
-    def _valid_reduction(self, proposal: Any) -> str:
-        return choice("reduction", proposal["value"], ("sum", "mean"))
-
-    @traitlets.validate("spread")
-    def _valid_spread(self, proposal: Any) -> str:
-        return choice("spread", proposal["value"], ("expand", "repeat"))
 
     def batch_gradient(self) -> Tensor:
         """Return the gradient ``(D,)`` that the token receives from the batch as it is set."""

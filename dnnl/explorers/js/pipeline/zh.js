@@ -1,0 +1,61 @@
+/** @type {typeof import("./en.js").default} */
+export default {
+  name: "输入模块的流程",
+  step: "步骤",
+  steps: {
+    image: "图像",
+    patches: "图像块",
+    tokens: "投影",
+    class_token: "类别 token",
+    positions: "+ 位置嵌入",
+    dropout: "dropout",
+  },
+  back: "上一步",
+  next: "下一步",
+  order: "步骤的顺序",
+  orders: {
+    class_first: "类别 token、+ 位置嵌入、dropout（模块的顺序）",
+    positions_first: "+ 位置嵌入、类别 token（已含自己那一行）、dropout",
+    sliced: "+ 位置表的前 N 行、类别 token、dropout",
+    dropout_first: "类别 token、dropout、+ 位置嵌入",
+  },
+  token: "token i",
+  before: "之前",
+  used: "加入的内容",
+  after: "之后",
+  parameter: {
+    tokens: "",
+    class_token: "参数 x_cls",
+    positions: "位置表 P 的各行",
+    dropout: "保留的数",
+  },
+  folded: "x_cls + P₀",
+  says: {
+    image: () => "图像：3 个通道，64 × 64 像素。",
+    patches: (s) => `${s.N} 个图像块，逐行读取；每块有 16 · 16 · 3 = 768 个数，占一行。`,
+    tokens: (s) => `同一个线性映射把每行 768 个数变成 ${s.D} 个数，也就是一个 token。`,
+    class_token: (s) => `前面多了一行：${s.N} 个 token 变成 ${s.N + 1} 个，其余不变。`,
+    positions: (s) => `${s.rows} 行各加上位置表中自己的那一行，形状不变。`,
+    sliced: (s) =>
+      `位置表有 ${s.N + 1} 行；截成 ${s.N} 行后，每个图像块加上的都是自己那一行的前一行。`,
+    dropout: (s) => `训练时，${s.total} 个数中有 ${s.dropped} 个置为 0，其余除以 ${1 - s.p}。`,
+  },
+  row: {
+    class: "token 0 是类别 token，不对应任何图像块",
+    patch: (i, r, c) => `token ${i}：第 ${i - 1} 个图像块，第 ${r} 行、第 ${c} 列`,
+  },
+  absent: "token 0（类别 token）在后面的步骤才加入。",
+  starts: (whose, v) => `${whose}；开头是 ${v}，……`,
+  same: "最终得到的序列与模块的完全相同，每个数都一样。",
+  differs: (s) => `最终 ${s.of} 个 token 中有 ${s.rows} 个与模块的不同，最大相差 ${s.most}。`,
+  why: {
+    class_first: "",
+    positions_first: "加法与先后无关：类别 token里已经含有自己的那一行。",
+    sliced: "没有报错，但每个图像块都加上了邻居的那一行，类别 token则一行也没有。",
+    dropout_first: "这样一来，位置永远遮不住：dropout 置 0 的地方，只剩下位置。",
+  },
+  panel: (name, shape) => `热图：${name}，${shape}`,
+  picture: "照片，框出所选 token 对应的图像块",
+  caption:
+    "试一试：从图像一步步走到序列，注意形状的变化；再换一种顺序，看最后的结果变不变。热图的每一行是一个 token，暗色为 −2，亮色为 2；左侧的颜色表示其中的成分：类别 token（橙）、图像块（蓝）、位置嵌入（绿）。点按一行，或用方向键选择。",
+};
