@@ -8,7 +8,15 @@ import process from "node:process";
  *
  * @type {Record<string, any>}
  */
-const ARRAYS = { Float32Array, Float64Array, Uint8Array, Int8Array, Int32Array };
+const ARRAYS = {
+  Float32Array,
+  Float64Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Uint16Array,
+  Int8Array,
+  Int32Array,
+};
 
 /** @param {any} value @returns {any} */
 function decode(value) {

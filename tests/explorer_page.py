@@ -30,6 +30,9 @@ PAGE = """<!DOCTYPE html>
 body {{ margin: 0; padding: 8px; background: {paper}; color: {ink}; }}
 main {{ max-width: 720px; margin: auto; }}
 </style>
+<style>
+{styles}
+</style>
 <script defer src="loader.js"></script>
 </head>
 <body>
@@ -67,6 +70,7 @@ def write_page(
             paper=paper,
             ink=ink,
             views=views,
+            styles="\n".join(dict.fromkeys(str(getattr(one, "_css", "")) for one in widgets)),
             state=stored,
             state_type=STATE,
         ),

@@ -33,8 +33,9 @@ TYPES = {
     torch.uint8: "Uint8Array",
     torch.int8: "Int8Array",
     torch.int32: "Int32Array",
+    torch.uint16: "Uint16Array",
 }
-DTYPES = {name: dtype for dtype, name in TYPES.items()}
+DTYPES = {name: dtype for dtype, name in TYPES.items()} | {"Uint8ClampedArray": torch.uint8}
 
 
 class JavaScriptError(Exception):

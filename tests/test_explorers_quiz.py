@@ -237,16 +237,6 @@ def test_a_quiz_is_answered_by_keyboard(show) -> None:
 
 
 @book
-def test_a_quiz_is_answered_by_finger_on_a_small_phone(show) -> None:
-    shown = show(Quiz("04"), viewport={"width": 320, "height": 640}, has_touch=True, is_mobile=True)
-    buttons = shown.page.locator(".dnnl-choice")
-    assert min(box["height"] for box in (b.bounding_box() for b in buttons.all())) >= 40
-    buttons.nth(2).tap()
-    assert question(shown.page, 0).locator(".dnnl-verdict.right").count() == 1
-    assert shown.overflow() <= 0
-
-
-@book
 def test_answers_from_python_are_shown_and_other_quizzes_keep_theirs(show) -> None:
     page = show(Quiz("06", answers={"slice": 1, "two-names": 1}), Quiz("06")).page
     first, second = (page.locator(".dnnl-explorer").nth(i) for i in (0, 1))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 from typing import Any
 
@@ -13,7 +12,6 @@ import torch
 from PIL import Image
 from traitlets import TraitError
 
-from dnnl.explorers import base
 from dnnl.explorers.resize import MODES, Resize
 from dnnl.explorers.similarity_map import SimilarityMap
 from dnnl.models import vit
@@ -22,11 +20,6 @@ from dnnl.models.vit import positions
 EXPLORERS = (SimilarityMap, Resize)
 
 # ---- in Python --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", EXPLORERS)
-def test_the_text_of_an_explorer_does_not_depend_on_its_state(kind) -> None:
-    assert repr(kind()) == f"{kind.__name__}()"
 
 
 @pytest.mark.parametrize(
@@ -64,15 +57,6 @@ def test_an_unknown_photograph_is_refused() -> None:
         Resize(np.array(["cat", "dog"]))
 
 
-def test_making_an_explorer_draws_no_random_numbers() -> None:
-    torch.manual_seed(5)
-    expected = torch.rand(3)
-    torch.manual_seed(5)
-    SimilarityMap()
-    Resize()
-    assert torch.equal(torch.rand(3), expected)
-
-
 def test_every_mode_of_the_resize_is_offered() -> None:
     assert sorted(MODES) == sorted(positions._MODES)
 
@@ -106,15 +90,6 @@ def test_the_still_picture_follows_the_state() -> None:
     assert Resize().still() != Resize(mode="nearest").still()
 
 
-def test_both_explorers_fit_one_page() -> None:
-    """Data of one page: at most 450 kB in base64."""
-    total = 0
-    for kind in EXPLORERS:
-        data = [v for v in kind().get_state().values() if isinstance(v, (bytes, memoryview))]
-        total += sum(4 * -(-len(v) // 3) for v in data)
-    assert total <= 450_000
-
-
 def test_the_measure_hides_six_patches_of_ten() -> None:
     for rows, columns in [(4, 4), (7, 9), (28, 28)]:
         x, mask = Resize(rows=rows, columns=columns).crop()
@@ -132,96 +107,6 @@ def says(page: Any) -> str:
 
 def numbers(text: str) -> list[float]:
     return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", text.replace("−", "-"))]
-
-
-@pytest.fixture(scope="module")
-def functions(browser: Any) -> Any:
-    """Call the functions of the files in a page, by ``functions(script, value)``."""
-    page = browser.new_page()
-    page.add_script_tag(content=base.esm("position_tables", "resize_kernels"))
-    yield page.evaluate
-    page.close()
-
-
-GRIDS = [((14, 14), (r, c)) for r in (4, 7, 13, 14, 15, 24, 28) for c in (4, 9, 14, 28)] + [
-    ((2, 8), (4, 4)),
-    ((9, 5), (5, 9)),
-    ((3, 31), (40, 2)),
-    ((1, 6), (3, 1)),
-    ((37, 1), (16, 1)),
-]
-
-
-@pytest.mark.book
-@pytest.mark.parametrize("mode", MODES)
-def test_a_table_is_resized_as_torch_does(functions, mode: str) -> None:
-    smooth = mode in ("bicubic", "bilinear")
-    worst = 0.0
-    for old, new in GRIDS:
-        table = torch.randn(1, 1 + old[0] * old[1], 4)
-        for corners, antialias in [(c, a) for c in (False, True) for a in (False, True)]:
-            if not smooth and (corners or antialias):
-                continue
-            ours = functions(
-                "([table, old, next, options]) => Array.from(resizeTable("
-                "Float32Array.from(table), old, next, { dim: 4, ...options }))",
-                [
-                    table.flatten().tolist(),
-                    old,
-                    new,
-                    {"mode": mode, "alignCorners": corners, "antialias": antialias},
-                ],
-            )
-            expected = vit.interpolate_pos_embedding(
-                table, old, new, mode=mode, align_corners=corners, antialias=antialias
-            )
-            gap = (torch.tensor(ours) - expected.flatten()).abs().max().item()
-            assert gap < 1e-4, (old, new, corners, antialias)
-            assert ours[:4] == table[0, 0].tolist()  # the class row, bit for bit
-            worst = max(worst, gap)
-    print(f"{mode}: at most {worst:.1e} apart")
-
-
-@pytest.mark.book
-def test_whole_cells_are_chosen_as_torch_does(functions) -> None:
-    """Where a cell is chosen by rounding, one cell to the side would be a large error."""
-    for mode in ("nearest", "nearest-exact", "area"):
-        for old in range(1, 33):
-            line = torch.arange(float(old)).reshape(1, old, 1).expand(1, old, 3)
-            ours = functions(
-                "([old, mode]) => Array.from({ length: 40 }, (_, n) =>"
-                " resizeTaps(old, n + 1, { mode }).map(({ index, weight }) =>"
-                " index.reduce((sum, k, j) => sum + k * weight[j], 0)))",
-                [old, mode],
-            )
-            for new, values in enumerate(ours, start=1):
-                expected = vit.interpolate_pos_embedding(
-                    line, (old, 1), (new, 1), num_prefix_tokens=0, mode=mode
-                )[0, :, 0]
-                assert values == pytest.approx(expected.tolist(), abs=1e-4), (mode, old, new)
-
-
-@pytest.mark.book
-def test_sampling_points_are_those_of_the_figures(functions) -> None:
-    from dnnl import figures
-
-    for old, new in [(14, 24), (14, 7), (5, 1), (1, 4)]:
-        for corners in (False, True):
-            ours = functions(
-                "([old, next, alignCorners]) => Array.from({ length: next }, (_, i) => "
-                "samplingPoint(old, next, i, { mode: 'bicubic', alignCorners }))",
-                [old, new, corners],
-            )
-            expected = figures.sampling_positions(old, new, align_corners=corners)
-            assert ours == pytest.approx(expected)
-
-
-@pytest.mark.book
-@pytest.mark.parametrize(("grid", "dim"), [((14, 14), 64), ((3, 5), 12)])
-def test_the_sin_cos_table_is_the_library_s(functions, grid, dim) -> None:
-    ours = functions("([g, d]) => Array.from(sincosTable(...g, d))", [grid, dim])
-    expected = vit.sincos_pos_embedding(grid, dim).flatten()
-    torch.testing.assert_close(torch.tensor(ours), expected, rtol=0, atol=1e-6)
 
 
 def spoken(explorer: SimilarityMap) -> list[float]:
@@ -248,7 +133,7 @@ def test_similarities_are_torch_s(show, table: str) -> None:
     token = 1 + 14 * int(likest[0]) + int(likest[1])
     assert explorer.similarity()[token].item() == pytest.approx(said[5], abs=0.0051)
     # Each patch in turn, by the line under the map.
-    canvas = page.page.get_by_role("img", name=re.compile("^Map of"))
+    canvas = page.page.get_by_role("application", name=re.compile("^Map of"))
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     for row, column in [(0, 0), (4, 5), (7, 2), (13, 13)]:
@@ -265,7 +150,7 @@ def test_similarities_are_torch_s(show, table: str) -> None:
 def test_a_patch_is_picked_by_mouse_keys_sliders_and_finger(show) -> None:
     explorer = SimilarityMap()
     page = show(explorer, has_touch=True)
-    canvas = page.page.get_by_role("img", name=re.compile("^Map of"))
+    canvas = page.page.get_by_role("application", name=re.compile("^Map of"))
 
     def picked() -> tuple[int, int]:
         row, column, token = (int(n) for n in numbers(says(page))[:3])
@@ -411,7 +296,7 @@ def test_a_cell_is_picked_on_the_new_grid_and_on_the_old_one(show) -> None:
     def picked() -> list[float]:
         return numbers(says(page).split("New cell")[1])[:4]
 
-    new = page.page.get_by_role("img", name=re.compile("^The resized table"))
+    new = page.page.get_by_role("application", name=re.compile("^The resized table"))
     new.scroll_into_view_if_needed()
     box = new.bounding_box()
     page.page.mouse.click(box["x"] + 20.5 * box["width"] / 28, box["y"] + 3.5 * box["height"] / 28)
@@ -457,119 +342,3 @@ def test_values_that_a_linked_control_may_set_leave_no_blank_figure(show) -> Non
     assert measured(page)
     page = show(similarity)
     assert numbers(says(page))[:3] == [13, 13, 196]
-
-
-@pytest.mark.book
-def test_two_of_a_kind_on_one_page_do_not_touch_one_another(show) -> None:
-    page = show(SimilarityMap(), SimilarityMap(token=1), Resize(rows=4, columns=4))
-    boxes = page.page.locator(".dnnl-explorer")
-    before = boxes.nth(1).locator(".dnnl-says").last.text_content()
-    boxes.nth(0).get_by_label("row", exact=True).fill("9")
-    boxes.nth(0).get_by_label("random").check(force=True)
-    page.frames(3)
-    assert "(9, 4)" in boxes.nth(0).locator(".dnnl-says").last.text_content()
-    assert boxes.nth(1).locator(".dnnl-says").last.text_content() == before
-    assert boxes.nth(1).get_by_label("trained").is_checked()
-
-
-@pytest.mark.book
-@pytest.mark.parametrize("kind", EXPLORERS)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_narrow_phone_is_wide_enough(show, kind, theme: str) -> None:
-    for lang in ("en", "zh"):
-        page = show(
-            kind(),
-            lang=lang,
-            theme=theme,
-            viewport={"width": 320, "height": 640},
-            reduced_motion="reduce",
-        )
-        assert page.overflow() <= 0
-        low = page.page.evaluate(
-            "() => [...document.querySelectorAll('.dnnl-explorer :is(button, select, input)')]"
-            ".map(e => e.type === 'radio' ? e.closest('label') : e)"
-            ".map(e => e.getBoundingClientRect().height)"
-        )
-        assert min(low) >= 40
-
-
-@pytest.mark.book
-@pytest.mark.parametrize("kind", EXPLORERS)
-def test_a_chinese_page_speaks_chinese(show, kind) -> None:
-    page = show(kind(), lang="zh-CN")
-    says(page)
-    texts = page.page.evaluate(
-        "() => { const box = document.querySelector('.dnnl-explorer'); const walk ="
-        " document.createTreeWalker(box, NodeFilter.SHOW_TEXT); const out = []; while"
-        " (walk.nextNode()) out.push(walk.currentNode.data); for (const e of [box,"
-        " ...box.querySelectorAll('[aria-label]')]) out.push(e.ariaLabel); return out; }"
-    )
-    api = {"align_corners", "antialias", "False", "True", *MODES}
-    for text in texts:
-        if text in api or not re.search("[A-Za-z]{2}", text):
-            continue
-        assert re.search("[\u4e00-\u9fff]", text), text
-        for sentence in re.findall("[\u4e00-\u9fff][,:;?!]", text):
-            raise AssertionError(f"half-width punctuation in Chinese: {sentence} in {text}")
-    assert kind(lang="en").lang == "en"
-    english = show(kind(lang="en"), lang="zh-CN")
-    assert not re.search("[\u4e00-\u9fff]", says(english))
-
-
-@pytest.mark.book
-@pytest.mark.parametrize("kind", EXPLORERS)
-def test_an_explorer_that_is_taken_away_leaves_nothing(browser, kind) -> None:
-    page = browser.new_page()
-    state = {
-        name: list(value) if isinstance(value, (bytes, memoryview)) else value
-        for name, value in kind().get_state().items()
-        if name not in ("_css", "layout")
-    }
-    left = page.evaluate(
-        """async (json) => {
-          const state = JSON.parse(json), listeners = new Set();
-          const model = {
-            get: (n) => n in data ? data[n] : state[n], set() {}, save_changes() {},
-            on: (n, f) => listeners.add(f), off: (n, f) => listeners.delete(f),
-          };
-          const data = {};
-          for (const [n, v] of Object.entries(state))
-            if (Array.isArray(v) && v.length > 100)
-              data[n] = new DataView(Uint8Array.from(v).buffer);
-          const url = URL.createObjectURL(new Blob([state._esm], { type: "text/javascript" }));
-          const before = Object.keys(window).length, el = document.createElement("div");
-          document.body.append(el);
-          const stop = (await import(url)).default.render({ model, el });
-          const shown = el.childElementCount;
-          stop();
-          return [shown, el.childElementCount, listeners.size, Object.keys(window).length - before];
-        }""",
-        json.dumps(state),
-    )
-    page.close()
-    assert left == [1, 0, 0, 0]
-
-
-@pytest.mark.book
-def test_times(show) -> None:
-    """Printed, since this machine's are not the reader's: what one step of a slider takes."""
-    for kind, label, values in [
-        (SimilarityMap, "row", range(14)),
-        (Resize, "rows", [*range(4, 29), 24]),
-    ]:
-        page = show(kind())
-        field = page.page.get_by_label(label, exact=True)
-        took = [
-            field.evaluate(
-                "(e, v) => new Promise(done => { const start = performance.now(); e.value = v;"
-                " e.dispatchEvent(new Event('input')); requestAnimationFrame(() =>"
-                " setTimeout(() => done(performance.now() - start))); })",
-                value,
-            )
-            for value in values
-        ]
-        print(f"{kind.__name__}: {np.median(took):.0f} ms, at most {max(took):.0f} ms")
-    page.page.evaluate("performance.clearMeasures()")
-    start = page.page.evaluate("performance.now()")
-    measured(page)
-    print(f"Resize: errors after {page.page.evaluate('performance.now()') - start:.0f} ms")

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+import dnnl
 import dnnl.models.vit as vit
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
@@ -51,15 +52,14 @@ class ClassAttention(LiveExplorer):
     ) -> None:
         if model is None and crops is None:  # a map in which one sees what is looked at
             traits = {"photograph": "temple", "layer": 1, "head": 0, "patch": 174, **traits}
-        super().__init__(model, crops, **traits)
-        layers = self._index["config"]["num_layers"]
-        if self.num_patches < 2 or not layers:
+        model = dnnl.load_chapter_model() if model is None else model
+        patches, layers = model.embedding.patch_embed.num_patches, model.config["num_layers"]
+        if patches < 2 or not layers:
             raise ValueError(
                 "Expected a model with at least two patches and one layer, "
-                f"but got {self.num_patches} and {layers}."
+                f"but got {patches} and {layers}."
             )
-        if "count" not in traits:
-            self.count = 3 * self.num_patches // 4
+        super().__init__(model, crops, **{"count": 3 * patches // 4, **traits})
 
     def attention(self) -> Tensor:
         """Return the class token's attention, ``(layers, heads, 1 + N)``; row by row it sums to 1.

@@ -88,8 +88,8 @@ def pack(model: ChapterModel) -> tuple[bytes, dict[str, Any]]:
 
 
 def quantized(model: ChapterModel) -> ChapterModel:
-    """Return a copy of a model with the weights that a page computes with."""
-    copied = copy.deepcopy(model)
+    """Return a copy of a model, in float32 on the CPU, with the weights of a page."""
+    copied = copy.deepcopy(model).float().cpu()
     with torch.no_grad():
         for tensor in copied.state_dict().values():
             if tensor.dim() == 1:
@@ -126,19 +126,12 @@ def chapter_crops(height: int, width: int) -> dict[str, Tensor]:
     return out
 
 
-def _in_float32(model: ChapterModel) -> ChapterModel:
-    """Return the model itself if it is in float32 on the CPU, else such a copy."""
-    if all(t.dtype == torch.float32 and t.device.type == "cpu" for t in model.parameters()):
-        return model
-    return copy.deepcopy(model).float().cpu()
-
-
 class LiveExplorer(Explorer):
     """An explorer that carries a model, which computes in the page, and crops for it to read.
 
     Args:
         model: a :class:`dnnl.chapter_model.ChapterModel`; by default the chapter's trained one.
-            Unless it is in float32 on the CPU, the explorer makes a copy that is.
+            :attr:`model` is a copy with the weights of the page, rounded to int8.
         crops: name → image ``(3, H, W)`` in [0, 1] of the model's image size; by default crops of
             five of the chapter's photographs.
 
@@ -166,7 +159,7 @@ class LiveExplorer(Explorer):
         crops: Mapping[str, Tensor] | None = None,
         **traits: Any,
     ) -> None:
-        self.model = _in_float32(dnnl.load_chapter_model() if model is None else model)
+        self.model = quantized(dnnl.load_chapter_model() if model is None else model)
         patch_embed = self.model.embedding.patch_embed
         self._image_size, self._grid_size = patch_embed.image_size, patch_embed.grid_size
         height, width = self._image_size

@@ -64,7 +64,7 @@ class Resize(Explorer):
 
     def __init__(self, photograph: str = "coffee", **traits: Any) -> None:
         choice("photograph", photograph, tuple(data.PHOTOGRAPHS))
-        self._model = dnnl.load_chapter_model()
+        self._model = live.quantized(dnnl.load_chapter_model())  # as the page has it
         weights, index = live.pack(self._model)
         self._region = _middle(photograph, MOST * self._patch)
         # Which patches to hide: those that come first in one fixed random order.

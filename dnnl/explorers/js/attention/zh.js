@@ -3,7 +3,7 @@ import live from "../live/zh.js";
 /** @type {typeof import("./en.js").default} */
 export default {
   live,
-  name: "类别 token在看哪里",
+  name: "类别标记在看哪里",
   maps: "层与注意力头",
   layer: (l) => `层 ${l}`,
   head: (i) => (i == null ? "平均" : `头 ${i}`),
@@ -13,15 +13,15 @@ export default {
     `照片共 ${s.n} 个图像块，遮住了 ${s.hidden} 个；选中第 ${s.patch} 块。按方向键改选。`,
   map: (s) => `注意力：${s.map}`,
   mapLabel: (s) =>
-    `类别 token对 ${s.n} 个图像块的注意力，${s.map}：从 0 到 ${s.most}%，最大值在第 ${s.row} 行、第 ${s.column} 列。按方向键改选。`,
+    `类别标记对 ${s.n} 个图像块的注意力，${s.map}：从 0 到 ${s.most}%，最大值在第 ${s.row} 行、第 ${s.column} 列。按方向键改选。`,
   names: "是哪张照片？",
   namesLabel: "每张照片的概率",
   hide: "先遮住哪些图像块",
   kinds: { nothing: "不遮", most: "最受关注的", least: "最不受关注的" },
   count: "遮住几个",
   pick: (s) =>
-    `第 ${s.patch} 块（第 ${s.pickRow} 行、第 ${s.pickColumn} 列）分到类别 token ${s.weight}% 的注意力；如果平均分配，会分到 ${s.plain}%。`,
-  self: (s) => `所有图像块合计分到 ${s.patches}%，类别 token自己留下 ${s.own}%。`,
+    `第 ${s.patch} 块（第 ${s.pickRow} 行、第 ${s.pickColumn} 列）分到类别标记 ${s.weight}% 的注意力；如果平均分配，会分到 ${s.plain}%。`,
+  self: (s) => `所有图像块合计分到 ${s.patches}%，类别标记自己留下 ${s.own}%。`,
   says: (s) => `${s.n} 个图像块遮住 ${s.hidden} 个，模型认成：${s.guess}（${s.percent}%）。`,
   whole: (s) => `看到整张照片，模型认成：${s.guess}（${s.percent}%）。`,
   caption:

@@ -19,8 +19,8 @@ export default {
   errors: "擦除处的平方误差，三种位置嵌入各算一次",
   errorTitle: (s) => `擦去的 ${s.count} 个图像块上的平方误差，三种位置嵌入各算一次`,
   says: (s) =>
-    `${s.n} 个图像块擦去了 ${s.count} 个；平方误差 ${s.error}（位置嵌入：${s.positions}）。类别 token认成：${s.guess}（${s.percent}%）。`,
-  whole: (s) => `什么也没擦。类别 token认成：${s.guess}（${s.percent}%）。`,
+    `${s.n} 个图像块擦去了 ${s.count} 个；平方误差 ${s.error}（位置嵌入：${s.positions}）。类别标记认成：${s.guess}（${s.percent}%）。`,
+  whole: (s) => `什么也没擦。类别标记认成：${s.guess}（${s.percent}%）。`,
   at: (row, column, hidden) => `第 ${row} 行、第 ${column} 列：${hidden ? "已擦去" : "可见"}。`,
   caption:
     "在第一幅图上拖动，擦去图像块；从空缺处拖起则恢复。模型就在本页中运行，把空缺补上。没有位置嵌入，它分不清各个空缺，只好处处填上同一个图像块；位置嵌入打乱之后，颜色对了，地方却错了。也可以换上你自己的图片（拖到这里就行）：模型只用十张照片训练过，只会从那十个名字里给它挑一个。",

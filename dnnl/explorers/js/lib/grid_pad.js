@@ -26,11 +26,13 @@ import { clamp } from "./numbers.js";
  * @param {number} options.height
  * @param {string} [options.label]
  * @param {() => Cells} options.cells the grid as it is now
- * @param {() => Cell} [options.picked] from where the arrow keys move; without it, no keys
- * @param {(row: number, column: number) => void} options.onpick is called with a cell of the grid
+ * @param {() => Cell | null} [options.picked] from where the arrow keys move; without it, no keys
+ * @param {() => Cell} [options.home] where they lead if no cell is picked
+ * @param {(row: number, column: number, point: Cell) => void} options.onpick is called with a cell
+ *   of the grid, and with the point that was picked: the middle of a cell has its row and column
  * @param {boolean} [options.hover] whether a mouse picks without being pressed
  */
-export function gridPad({ width, height, label = "", cells, picked, onpick, hover = false }) {
+export function gridPad({ width, height, label = "", cells, picked, home, onpick, hover = false }) {
   const view = canvas(width, height, label), { root } = view;
 
   /**
@@ -46,16 +48,11 @@ export function gridPad({ width, height, label = "", cells, picked, onpick, hove
     return inside ? [row, column] : null;
   };
 
-  const pick = (/** @type {number} */ row, /** @type {number} */ column) => {
-    const { rows, columns } = cells();
-    onpick(clamp(row, 0, rows - 1), clamp(column, 0, columns - 1));
-  };
-
   const point = (/** @type {PointerEvent} */ event) => {
     const follows = hover ? event.pointerType === "mouse" : event.buttons & 1;
     if (event.type === "pointermove" && !follows) return;
-    const cell = cellAt(event);
-    if (cell) pick(...cell);
+    const cell = cellAt(event), [x, y] = view.at(event), grid = cells();
+    if (cell) onpick(...cell, [y / grid.height - 0.5, x / grid.width - 0.5]);
   };
   root.classList.add("dnnl-pad");
   root.addEventListener("pointerdown", point);
@@ -64,8 +61,14 @@ export function gridPad({ width, height, label = "", cells, picked, onpick, hove
   let stopKeys = () => {};
   if (picked) {
     const move = (/** @type {number} */ down, /** @type {number} */ right) => () => {
-      const [row, column] = picked();
-      pick(row + down, column + right);
+      const { rows, columns } = cells(), from = picked();
+      if (!from) {
+        const cell = home?.() ?? [0, 0];
+        return onpick(...cell, cell);
+      }
+      const row = clamp(from[0] + down, 0, rows - 1);
+      const column = clamp(from[1] + right, 0, columns - 1);
+      onpick(row, column, [row, column]);
     };
     root.tabIndex = 0;
     root.setAttribute("role", "application"); // so that a screen reader lets the arrow keys through

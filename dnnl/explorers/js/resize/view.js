@@ -104,8 +104,8 @@ function render(texts, { model, el }) {
     const { rows, columns } = state(), cell = cellSide(rows, columns);
     return { rows, columns, width: cell, height: cell };
   };
-  /** The new cell that reads nearest to a cell of the old grid. */
-  const pickOld = (row, column) => {
+  /** The new cell that reads nearest to a point of the old grid. */
+  const pickOld = (_row, _column, [row, column]) => {
     const s = state();
     const nearest = (n, to, at) => {
       const far = Array.from({ length: to }, (_, i) => Math.abs(samplingPoint(n, to, i, s) - at));

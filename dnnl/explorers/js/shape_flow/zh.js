@@ -24,7 +24,7 @@ export default {
   tokens: "token X",
   prefix: (
     p,
-  ) => (p === 0 ? "没有前缀 token" : p === 1 ? "加上类别 token" : `加上 ${p} 个前缀 token`),
+  ) => (p === 0 ? "没有前缀 token" : p === 1 ? "加上类别标记" : `加上 ${p} 个前缀 token`),
   sequence: "加上位置嵌入：Z",
   attention: "每个头的注意力",
   parameters: (formula, n) => `${formula} = ${n} 个参数`,

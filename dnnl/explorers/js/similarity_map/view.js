@@ -90,7 +90,11 @@ function render(texts, { model, el }) {
     cells: () => ({ rows, columns, width: SIDE / columns, height: SIDE / rows }),
     onpick: pickPlace,
   };
-  const large = gridPad({ ...grid, picked: () => kept });
+  const large = gridPad({
+    ...grid,
+    picked: () => state().token ? place(state().token) : null,
+    home: () => kept,
+  });
   const overview = gridPad({ ...grid, label: t.overview });
   const bar = canvas(SIDE, 34, "");
   const pointed = h("p", { class: "dnnl-says dnnl-sm-pointed", "aria-hidden": "true" });
