@@ -1,14 +1,12 @@
 """Make the built book self-contained: it includes every file that it needs, and needs few.
 
-A reader may have a slow network or none, or open the pages from disk (``file://``). So MathJax is
-part of the site: the parts of the installed package sphinx-mathjax-offline that formulas need,
-joined into one file. Explorers run without a kernel (``dnnl_widgets``). Files of the theme that no
-page uses are removed, and the others are joined (``dnnl_slim``).
+A reader may have a slow network or none, or open the pages from disk (``file://``). So formulas are
+drawn when the book is built (``dnnl_math``), and explorers run without a kernel (``dnnl_widgets``).
+Files of the theme that no page uses are removed, and the others are joined (``dnnl_slim``).
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
 from collections.abc import Callable
@@ -22,20 +20,6 @@ import dnnl_widgets
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
-
-# The parts of MathJax for TeX input and HTML output, in the order of MathJax's own bundle
-# `tex-chtml.js`, which is half as large again because it includes a menu. They are copied into the
-# built `_static`: Jupyter Book adds every script of the source's `_static` to every page.
-MATHJAX = (
-    "startup.js",
-    "core.js",
-    "input/tex.js",
-    "output/chtml.js",
-    "output/chtml/fonts/tex.js",
-    "a11y/assistive-mml.js",
-)
-MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
-MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
 # Scripts of every page: for formulas that scroll, and for what is printed.
 ASSETS = ("formulas.js", "paper.js")
@@ -70,9 +54,6 @@ UNUSED = ("**/*.map", "scripts/fontawesome.js*", "sphinx-thebe.*")
 
 def configure(app: Sphinx, config: Config) -> None:
     """Change settings that Jupyter Book makes itself; it would overwrite those of `_config.yml`."""
-    config.mathjax_path = "mathjax/mathjax.js"
-    # Explorers and text do not wait for MathJax.
-    config.mathjax_options = {"async": "async", "fetchpriority": "low"}
     config.html_theme_options["navbar_persistent"] = []  # no search button without its dialog
     config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system
     config.nb_ipywidgets_js = {}  # by default, scripts from a CDN
@@ -119,37 +100,17 @@ def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
             paragraph["classes"].append("dnnl-caption")
 
 
-def _mathjax_folder() -> Path:
-    for file in importlib.metadata.files("sphinx-mathjax-offline") or []:
-        if file.name == "tex-chtml.js":
-            return Path(str(file.locate())).parent
-    raise FileNotFoundError("The package sphinx-mathjax-offline does not contain tex-chtml.js.")
-
-
-def copy_mathjax(target: Path) -> None:
-    """Join the parts of MathJax and copy its fonts and extensions."""
-    source = _mathjax_folder()
-    names = [part.removesuffix(".js") for part in MATHJAX[1:]]
-    has = MATHJAX_HAS.format(", ".join(f'"{name}"' for name in names))
-    texts = [(source / part).read_text(encoding="utf-8") for part in MATHJAX]
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "mathjax.js").write_text("\n".join([texts[0], has, *texts[1:]]), encoding="utf-8")
-    for part in MATHJAX_FOLDERS:
-        shutil.copytree(source / part, target / part, dirs_exist_ok=True)
-
-
 def rewrite(file: Path, edit: Callable[[str], str]) -> None:
     """Replace the text of ``file`` by ``edit(text)``."""
     file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Copy MathJax and the explorers' scripts into the site, and remove unused files."""
+    """Copy the explorers' scripts into the site, and remove unused files."""
     if error is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
     static = site / "_static"
-    copy_mathjax(static / "mathjax")
     dnnl_widgets.copy(static)
     for asset in ASSETS:
         shutil.copyfile(dnnl_widgets.ASSETS / asset, static / asset)
@@ -170,6 +131,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     for asset in ASSETS:
         app.add_js_file(asset)
+    app.setup_extension("dnnl_math")
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added

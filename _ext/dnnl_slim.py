@@ -49,7 +49,7 @@ DESIGN = ("design-tabs.js", "sphinx-design.min.css")
 
 EXPLORERS = "window.dnnlExplorers"
 LATER = re.compile(
-    r'(\s*)<script\b[^>]*\bsrc="([^"]*/(?:mathjax|book-\w+)\.js[^"]*)"[^>]*></script>'
+    r'(\s*)<script\b[^>]*\bsrc="([^"]*/book-\w+\.js[^"]*)"[^>]*></script>'
 )
 # The theme's script finds out after the first paint whether the reader's system is light or dark;
 # the replacement does so before it.

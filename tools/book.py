@@ -22,7 +22,7 @@ EDITIONS = ("en", "zh")
 
 # Large folders that are equal in both editions: the site keeps one copy, so that a reader who
 # changes the language downloads nothing twice.
-SHARED = ("mathjax", "explorers")
+SHARED = ("explorers",)
 
 # The first page of the site redirects to the edition that the reader chose earlier.
 CHOICE = (
