@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import dnnl_editions
 import dnnl_slim
 import dnnl_widgets
+from dnnl_rewrite import fresh_pages, replace, stop
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -38,18 +38,25 @@ LAUNCHER = re.compile(
     re.DOTALL,
 )
 # The sidebar. Its logo must be inside a landmark.
-SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
-# This aria-label hides the text of the summary from screen readers.
+SIDEBAR = '<div class="sidebar-primary-items__start'
+# The aria-label hides the text of the summary from screen readers.
+FOLDED = '<details class="admonition hide '
 LABELLED_SUMMARY = '<summary aria-label="Toggle hidden content">'
-# Calls that the scripts of the theme make for debugging, and the files that contain them.
+# Calls that the scripts of the theme make for debugging: how many there are in each file.
 LOG = re.compile(r"\bconsole\.log\(")
-LOGGING = (
-    "search.html",
-    "_static/scripts/pydata-sphinx-theme.js",
-    "_static/scripts/sphinx-book-theme.js",
-    "_static/togglebutton.js",
+LOGGING = {
+    "search.html": 1,
+    "_static/scripts/pydata-sphinx-theme.js": 8,
+    "_static/scripts/sphinx-book-theme.js": 2,
+    "_static/togglebutton.js": 3,
+}
+UNUSED = (
+    "**/*.map",
+    "*-macros.html",
+    "locales/**/*.?o",
+    "scripts/fontawesome.js*",
+    "sphinx-thebe.*",
 )
-UNUSED = ("**/*.map", "scripts/fontawesome.js*", "sphinx-thebe.*")
 
 
 def configure(app: Sphinx, config: Config) -> None:
@@ -100,31 +107,59 @@ def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
             paragraph["classes"].append("dnnl-caption")
 
 
-def rewrite(file: Path, edit: Callable[[str], str]) -> None:
-    """Replace the text of ``file`` by ``edit(text)``."""
-    file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
+def clean(text: str, title: str, *, document: bool, where: object) -> str:
+    """Remove from a page what nobody uses, and mend what hinders readers of screens.
+
+    ``document``: the page was made from a file of the book, and not by Sphinx alone.
+    """
+    landmark = f'<div role="region" aria-label="{escape(title)}"{SIDEBAR.removeprefix("<div")}'
+    text = replace(text, ICON_SCRIPT, "", expect=1, where=where)
+    text = replace(text, LAUNCHER, "", expect=int(document), where=where)
+    text = replace(text, SIDEBAR, landmark, expect=1, where=where)
+    folded = text.count(FOLDED)
+    return replace(text, LABELLED_SUMMARY, "<summary>", expect=folded, where=where)
+
+
+def rewrite_site(site: Path, documents: set[str], title: str) -> None:
+    """Rewrite the pages that have just been written, and the scripts and styles of the theme.
+
+    ``documents`` names the pages that were made from files of the book.
+    """
+    pages = fresh_pages(site)
+    if not pages:  # nothing has changed since the last build
+        return
+    names = {page: page.relative_to(site).with_suffix("").as_posix() for page in pages}
+    folded = 0
+    for page, name in names.items():
+        text = page.read_text(encoding="utf-8")
+        folded += text.count(FOLDED)
+        text = clean(text, title, document=name in documents, where=f"{name}.html")
+        page.write_text(text, encoding="utf-8")
+    if not folded and documents <= set(names.values()):
+        raise stop("the site", f"{FOLDED!r} is on no page")
+    for script, calls in LOGGING.items():
+        text = (site / script).read_text(encoding="utf-8")
+        text = replace(text, LOG, "void(", expect=calls, where=script)
+        (site / script).write_text(text, encoding="utf-8")
+    static = site / "_static"
+    for pattern in UNUSED:
+        files = list(static.glob(pattern))
+        if not files:
+            raise stop("_static", f"there is no file {pattern!r}, which would be removed")
+        for file in files:
+            file.unlink()
+    dnnl_slim.slim(site, pages)
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Copy the explorers' scripts into the site, and remove unused files."""
+    """Copy the explorers' scripts into the site, and rewrite what the theme has written."""
     if error is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
-    static = site / "_static"
-    dnnl_widgets.copy(static)
+    dnnl_widgets.copy(site / "_static")
     for asset in ASSETS:
-        shutil.copyfile(dnnl_widgets.ASSETS / asset, static / asset)
-    landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
-    for page in site.rglob("*.html"):
-        rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
-        rewrite(page, lambda text: text.replace(LABELLED_SUMMARY, "<summary>"))
-        rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
-    for script in LOGGING:
-        rewrite(site / script, lambda text: LOG.sub("void(", text))
-    for pattern in UNUSED:
-        for file in static.glob(pattern):
-            file.unlink()
-    dnnl_slim.slim(site)
+        shutil.copyfile(dnnl_widgets.ASSETS / asset, site / "_static" / asset)
+    rewrite_site(site, set(app.env.found_docs), app.config.html_title)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from deno import find_deno_bin
+from dnnl_rewrite import fresh_pages, replace
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
@@ -122,14 +123,15 @@ def visit_block(self: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
-def with_glyphs(page: str) -> str:
+def with_glyphs(page: str, where: object) -> str:
     """Add the glyphs of a page's formulas at its end, where they delay no text."""
     names = sorted(set(GLYPH.findall(page)))
-    if not names or GLYPHS in page:
+    if not names:
         return page
     glyphs = "".join(_glyphs[name] for name in names)
-    before, body, after = page.rpartition("</body>")
-    return f"{before}{GLYPHS}{glyphs}</defs></svg>\n{body}{after}"
+    return replace(
+        page, "</body>", f"{GLYPHS}{glyphs}</defs></svg>\n</body>", expect=1, where=where
+    )
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
@@ -138,9 +140,9 @@ def finish(app: Sphinx, error: Exception | None) -> None:
         return
     site = Path(app.outdir)
     shutil.copyfile(ASSETS / STYLE, site / "_static" / STYLE)
-    for page in site.rglob("*.html"):
-        text = page.read_text(encoding="utf-8")
-        page.write_text(with_glyphs(text), encoding="utf-8")
+    for page in fresh_pages(site):
+        text = with_glyphs(page.read_text(encoding="utf-8"), page.relative_to(site))
+        page.write_text(text, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
