@@ -123,8 +123,9 @@ def unset_formulas(reader: Reader) -> object:
       const svg = e.querySelector('svg'), em = parseFloat(getComputedStyle(e).fontSize);
       const { width, height } = svg.getBoundingClientRect();
       const ink = svg.querySelector('g').getBBox();
+      const glyphs = [...svg.querySelectorAll('use')].map(u => u.getAttribute('href'));
       return width < 0.2 * em || height < 0.3 * em || !ink.width || !ink.height
-        || [...svg.querySelectorAll('use')].some(u => !u.getBBox().width);
+        || !glyphs.every(href => document.querySelector(`.dnnl-glyphs ${href}`));
     }).map(e => e.textContent)""")
 
 
