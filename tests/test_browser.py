@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
+from PIL import Image
 from playwright.sync_api import Browser, Page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -296,11 +298,29 @@ def test_paper_is_white_and_complete_and_the_screen_as_before(read, scheme: str)
           .map(e => getComputedStyle(e).color.match(/[0-9]+/g).map(Number))
           .filter(([r, g, b]) => 0.2126 * r + 0.7152 * g + 0.0722 * b > 130).length""")
         assert dark == 0
+        # What was folded is there at once: a print shows the first moment of an animation.
+        opened = reader.page.locator("article details.hide > :not(summary)").evaluate_all(
+            "all => all.map(e => [getComputedStyle(e).opacity, getComputedStyle(e).animationName])"
+        )
+        assert opened and all(style == ["1", "none"] for style in opened)
         reader.page.emulate_media(media="screen")
         reader.page.wait_for_function(
             "n => document.querySelectorAll('article details:not([open])').length === n", arg=closed
         )
         assert reader.page.locator("html").get_attribute("data-theme") == scheme
+
+
+def test_a_capture_of_the_whole_page_is_complete(read) -> None:
+    """No screenful of it is empty."""
+    reader = read(viewport={"width": 1280, "height": 800})
+    reader.open(CHAPTERS["en"][7])
+    reader.page.wait_for_function(LAID_OUT)
+    with Image.open(io.BytesIO(reader.page.screenshot(full_page=True))) as image:
+        assert image.height > 8000
+        for top in range(0, image.height - 800, 800):
+            article = image.convert("L").crop((400, top, 1000, top + 800))
+            darkest, lightest = article.getextrema()
+            assert lightest - darkest > 100, f"empty from {top} on"
 
 
 # ---- light and dark, icons, keyboard -------------------------------------------------------------
