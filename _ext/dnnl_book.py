@@ -1,41 +1,25 @@
 """Make the built book self-contained: it includes every file that it needs, and needs few.
 
-A reader may have a slow network or none, or open the pages from disk (``file://``). So MathJax is
-part of the site: the parts of the installed package sphinx-mathjax-offline that formulas need,
-joined into one file. Explorers run without a kernel
-(``dnnl_explorers``). Files of the theme that no
-page uses are removed, and the others are joined (``dnnl_slim``).
+A reader may have a slow network or none, or open the pages from disk (``file://``). So formulas are
+drawn when the book is built (``dnnl_math``), and explorers run without a kernel
+(``dnnl_explorers``).
+Files of the theme that no page uses are removed, and the others are joined (``dnnl_slim``).
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import re
 import shutil
-from collections.abc import Callable
 from html import escape
 from pathlib import Path
 from typing import Any
 
 import dnnl_editions
 import dnnl_slim
+from dnnl_rewrite import fresh_pages, replace, stop
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
-
-# The parts of MathJax for TeX input and HTML output, in the order of MathJax's own bundle
-# `tex-chtml.js`, which is half as large again because it includes a menu. They are copied into the
-# built `_static`: Jupyter Book adds every script of the source's `_static` to every page.
-MATHJAX = (
-    "startup.js",
-    "core.js",
-    "input/tex.js",
-    "output/chtml.js",
-    "output/chtml/fonts/tex.js",
-    "a11y/assistive-mml.js",
-)
-MATHJAX_FOLDERS = ("output/chtml/fonts/woff-v2", "input/tex/extensions")
-MATHJAX_HAS = "MathJax.loader.preLoad({});\n"
 
 # Scripts of every page: for formulas that scroll, and for what is printed.
 ASSETS = ("formulas.js", "paper.js")
@@ -55,25 +39,29 @@ LAUNCHER = re.compile(
     re.DOTALL,
 )
 # The sidebar. Its logo must be inside a landmark.
-SIDEBAR = re.compile(r'<div class="sidebar-primary-items__start')
-# This aria-label hides the text of the summary from screen readers.
+SIDEBAR = '<div class="sidebar-primary-items__start'
+# The aria-label hides the text of the summary from screen readers.
+FOLDED = '<details class="admonition hide '
 LABELLED_SUMMARY = '<summary aria-label="Toggle hidden content">'
-# Calls that the scripts of the theme make for debugging, and the files that contain them.
+# Calls that the scripts of the theme make for debugging: how many there are in each file.
 LOG = re.compile(r"\bconsole\.log\(")
-LOGGING = (
-    "search.html",
-    "_static/scripts/pydata-sphinx-theme.js",
-    "_static/scripts/sphinx-book-theme.js",
-    "_static/togglebutton.js",
+LOGGING = {
+    "search.html": 1,
+    "_static/scripts/pydata-sphinx-theme.js": 8,
+    "_static/scripts/sphinx-book-theme.js": 2,
+    "_static/togglebutton.js": 3,
+}
+UNUSED = (
+    "**/*.map",
+    "*-macros.html",
+    "locales/**/*.?o",
+    "scripts/fontawesome.js*",
+    "sphinx-thebe.*",
 )
-UNUSED = ("**/*.map", "scripts/fontawesome.js*", "sphinx-thebe.*")
 
 
 def configure(app: Sphinx, config: Config) -> None:
     """Change settings that Jupyter Book makes itself; it would overwrite those of `_config.yml`."""
-    config.mathjax_path = "mathjax/mathjax.js"
-    # Explorers and text do not wait for MathJax.
-    config.mathjax_options = {"async": "async", "fetchpriority": "low"}
     config.html_theme_options["navbar_persistent"] = []  # no search button without its dialog
     config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system
 
@@ -119,56 +107,65 @@ def mark_captions(app: Sphinx, doctree: nodes.document) -> None:
             paragraph["classes"].append("dnnl-caption")
 
 
-def _mathjax_folder() -> Path:
-    for file in importlib.metadata.files("sphinx-mathjax-offline") or []:
-        if file.name == "tex-chtml.js":
-            return Path(str(file.locate())).parent
-    raise FileNotFoundError("The package sphinx-mathjax-offline does not contain tex-chtml.js.")
+def clean(text: str, title: str, *, document: bool, where: object) -> str:
+    """Remove from a page what nobody uses, and mend what hinders readers of screens.
+
+    ``document``: the page was made from a file of the book, and not by Sphinx alone.
+    """
+    landmark = f'<div role="region" aria-label="{escape(title)}"{SIDEBAR.removeprefix("<div")}'
+    text = replace(text, ICON_SCRIPT, "", expect=1, where=where)
+    text = replace(text, LAUNCHER, "", expect=int(document), where=where)
+    text = replace(text, SIDEBAR, landmark, expect=1, where=where)
+    folded = text.count(FOLDED)
+    return replace(text, LABELLED_SUMMARY, "<summary>", expect=folded, where=where)
 
 
-def copy_mathjax(target: Path) -> None:
-    """Join the parts of MathJax and copy its fonts and extensions."""
-    source = _mathjax_folder()
-    names = [part.removesuffix(".js") for part in MATHJAX[1:]]
-    has = MATHJAX_HAS.format(", ".join(f'"{name}"' for name in names))
-    texts = [(source / part).read_text(encoding="utf-8") for part in MATHJAX]
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "mathjax.js").write_text("\n".join([texts[0], has, *texts[1:]]), encoding="utf-8")
-    for part in MATHJAX_FOLDERS:
-        shutil.copytree(source / part, target / part, dirs_exist_ok=True)
+def rewrite_site(site: Path, documents: set[str], title: str) -> None:
+    """Rewrite the pages that have just been written, and the scripts and styles of the theme.
 
-
-def rewrite(file: Path, edit: Callable[[str], str]) -> None:
-    """Replace the text of ``file`` by ``edit(text)``."""
-    file.write_text(edit(file.read_text(encoding="utf-8")), encoding="utf-8")
+    ``documents`` names the pages that were made from files of the book.
+    """
+    pages = fresh_pages(site)
+    if not pages:  # nothing has changed since the last build
+        return
+    names = {page: page.relative_to(site).with_suffix("").as_posix() for page in pages}
+    folded = 0
+    for page, name in names.items():
+        text = page.read_text(encoding="utf-8")
+        folded += text.count(FOLDED)
+        text = clean(text, title, document=name in documents, where=f"{name}.html")
+        page.write_text(text, encoding="utf-8")
+    if not folded and documents <= set(names.values()):
+        raise stop("the site", f"{FOLDED!r} is on no page")
+    for script, calls in LOGGING.items():
+        text = (site / script).read_text(encoding="utf-8")
+        text = replace(text, LOG, "void(", expect=calls, where=script)
+        (site / script).write_text(text, encoding="utf-8")
+    static = site / "_static"
+    for pattern in UNUSED:
+        files = list(static.glob(pattern))
+        if not files:
+            raise stop("_static", f"there is no file {pattern!r}, which would be removed")
+        for file in files:
+            file.unlink()
+    dnnl_slim.slim(site, pages)
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
-    """Copy MathJax and the explorers' scripts into the site, and remove unused files."""
+    """Copy scripts into the site, and rewrite what the theme has written."""
     if error is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
-    static = site / "_static"
-    copy_mathjax(static / "mathjax")
     for asset in ASSETS:
-        shutil.copyfile(ASSETS_FOLDER / asset, static / asset)
-    landmark = f'<div role="region" aria-label="{escape(app.config.html_title)}" class='
-    for page in site.rglob("*.html"):
-        rewrite(page, lambda text: LAUNCHER.sub("", ICON_SCRIPT.sub("", text)))
-        rewrite(page, lambda text: text.replace(LABELLED_SUMMARY, "<summary>"))
-        rewrite(page, lambda text: SIDEBAR.sub(f'{landmark}"sidebar-primary-items__start', text))
-    for script in LOGGING:
-        rewrite(site / script, lambda text: LOG.sub("void(", text))
-    for pattern in UNUSED:
-        for file in static.glob(pattern):
-            file.unlink()
-    dnnl_slim.slim(site)
+        shutil.copyfile(ASSETS_FOLDER / asset, site / "_static" / asset)
+    rewrite_site(site, set(app.env.found_docs), app.config.html_title)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
     for asset in ASSETS:
         app.add_js_file(asset)
+    app.setup_extension("dnnl_math")
     app.connect("config-inited", configure)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import jieba
+from dnnl_rewrite import fresh_pages, replace, stop
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -59,8 +60,6 @@ CHINESE = {
     "Color mode": "颜色模式",
     "Launch interactive content": "运行本页",
     "Launch on Colab": "在 Colab 中运行",
-    "Light": "浅色",
-    "Dark": "深色",
     "Main": "主导航",
     "Open issue": "提出问题",
     "Page": "本页目录",
@@ -69,11 +68,8 @@ CHINESE = {
     "Source repositories": "源码仓库",
     "Suggest edit": "修改本页",
     "System Settings": "跟随系统",
-    "Table of contents": "目录",
     "Toggle primary sidebar": "展开或收起目录",
     "Toggle secondary sidebar": "展开或收起本页目录",
-    "Version warning": "版本提示",
-    "Print to PDF": "打印为 PDF",
     "列印成 PDF": "打印为 PDF",
 }
 # The same for texts inside the article, for parts of a text, and for scripts of the theme.
@@ -131,13 +127,22 @@ def link(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
         for tag, one in alternates.items()
     ]
     context["metatags"] = "\n".join([context.get("metatags") or "", *tags])
-    context["body"] = number_headings(PARTS_OF_TITLE.sub(PHRASES, context.get("body") or ""))
+    body = PARTS_OF_TITLE.sub(PHRASES, context.get("body") or "")
+    if doctree is not None:
+        body = number_headings(body, where=page)
+    context["body"] = body
 
 
-def number_headings(body: str) -> str:
+def number_headings(body: str, where: str) -> str:
     """Add an anchor to every heading that is the same in both editions."""
-    count = itertools.count(1)
-    return HEADING.sub(lambda m: f'<span id="part-{next(count)}"></span>{m[0]}', body)
+    count, headings = itertools.count(1), len(re.findall(r"<h[1-3]\b", body))
+    return replace(
+        body,
+        HEADING,
+        lambda m: f'<span id="part-{next(count)}"></span>{m[0]}',
+        expect=max(headings, 1),
+        where=where,
+    )
 
 
 class KeepTogether(SphinxPostTransform):
@@ -192,18 +197,49 @@ class Chinese(SearchChinese):
                 jieba.add_word(word)
 
 
-def translate(page: str) -> str:
-    """Translate the English texts of the theme in a page."""
+def translate(page: str, used: set[str]) -> str:
+    """Translate the English texts of the theme in a page, and add them to ``used``."""
     for english, chinese in PARTS.items():
-        page = page.replace(english, chinese)
+        if english in page:
+            used.add(english)
+            page = page.replace(english, chinese)
+
+    def word(match: re.Match[str]) -> str:
+        used.add(match[2])
+        return match[1] + CHINESE[match[2]]
+
     done, at = [], 0
     for notebook in [*NOTEBOOK.finditer(page), None]:
         theme = page[at : notebook.start() if notebook else None]
-        done.append(WORDS.sub(lambda m: m[1] + CHINESE[m[2]], theme))
+        done.append(WORDS.sub(word, theme))
         if notebook:
             done.append(notebook[0])
             at = notebook.end()
     return "".join(done)
+
+
+def translate_site(site: Path, documents: set[str]) -> None:
+    """Translate the pages that have just been written, and the scripts of the theme.
+
+    If these are all ``documents`` of the book, an English text that is on no page stops the build:
+    it has another wording now, or is gone.
+    """
+    pages = fresh_pages(site)
+    if not pages:  # nothing has changed since the last build
+        return
+    used: set[str] = set()
+    for page in pages:
+        text = translate(page.read_text(encoding="utf-8"), used)
+        page.write_text(text, encoding="utf-8")
+    unused = [text for text in (*CHINESE, *PARTS) if text not in used]
+    if unused and documents <= {p.relative_to(site).with_suffix("").as_posix() for p in pages}:
+        raise stop("the Chinese edition", f"these texts are on no page: {unused}")
+    for name, words in SCRIPTS.items():
+        script = site / "_static" / name
+        text = script.read_text(encoding="utf-8")
+        for english, chinese in words.items():
+            text = replace(text, english, chinese, expect=1, where=name)
+        script.write_text(text, encoding="utf-8")
 
 
 def finish(app: Sphinx, error: Exception | None) -> None:
@@ -213,14 +249,7 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     site = Path(app.outdir)
     shutil.copyfile(ASSETS / SCRIPT, site / "_static" / SCRIPT)
     if app.config.dnnl_edition == "zh":
-        for page in site.rglob("*.html"):
-            page.write_text(translate(page.read_text(encoding="utf-8")), encoding="utf-8")
-        for name, words in SCRIPTS.items():
-            script = site / "_static" / name
-            text = script.read_text(encoding="utf-8")
-            for english, chinese in words.items():
-                text = text.replace(english, chinese)
-            script.write_text(text, encoding="utf-8")
+        translate_site(site, set(app.env.found_docs))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -8,6 +8,8 @@ that hold the page's language only.
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -17,6 +19,9 @@ from sphinx_anywidget import Module
 from dnnl.explorers import stored
 from dnnl.explorers.base import STATIC
 from dnnl.explorers.stored import STATE
+
+STYLES = STATIC.parent / "css"
+STYLE = "explorers.css"
 
 
 def restore(app: Sphinx, docname: str, content: list[str]) -> None:
@@ -46,7 +51,17 @@ def module(app: Sphinx, anywidget_id: str) -> Module | None:
     script = STATIC / f"{name}.{language(app)}.js"
     if not script.is_file():
         raise ExtensionError(f"The explorer {name} is not bundled: run `make bundle`.")
-    return Module(name, script, (STATIC / f"{name}.css",))
+    return Module(name, script)
+
+
+def write_styles(app: Sphinx, error: Exception | None) -> None:
+    """Write the style sheets of all explorers as one, which is the same for every page."""
+    if error is None and app.builder.format == "html":
+        others = sorted(path.stem for path in STYLES.glob("*.css"))
+        names = dict.fromkeys(["base", "live", *others])  # rules of one explorer come later
+        text = "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
+        plain = re.sub(r'@import "\w+\.css";', "", text)
+        Path(app.outdir, "_static", STYLE).write_text(plain, encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
@@ -54,4 +69,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("sphinx_anywidget")
     app.connect("source-read", restore)
     app.connect("anywidget-module", module)
+    app.add_css_file(STYLE)
+    app.connect("build-finished", write_styles, priority=850)  # before dnnl_slim joins the sheets
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -16,19 +16,22 @@ import re
 from pathlib import Path
 from urllib.parse import unquote
 
+from dnnl_rewrite import replace, stop
 from fontTools import subset
 from fontTools.ttLib import TTFont
 from PIL import Image
 
-STYLE = re.compile(r'\s*<link\b[^>]*\bhref="([^"]*_static/[^"]*\.css)[^"]*"[^>]*/?>')
-SCRIPT = re.compile(r'\s*<script\b[^>]*?\bsrc="([^"]*\.js)[^"]*"[^>]*></script>')
+STYLE = re.compile(r'\s*<link\b[^>]*\brel="stylesheet"[^>]*/?>')
+SCRIPT = re.compile(r'\s*<script\b[^>]*?\bsrc="([^"]*)"[^>]*></script>')
+# The theme would load two of its scripts early.
 PRELOAD = re.compile(r'\s*<link\b[^>]*\brel="preload"[^>]*/?>')
+PRELOADS = 2
 IMAGE = re.compile(r'<img\b[^>]*\bsrc="([^"]+)"[^>]*?(/?)>')
 
 # Joined into one script, in this order.
 JOINED = (
     "doctools.js",
-    "translations.js",  # for the texts of these scripts, in the Chinese edition
+    "translations.js",  # the texts of these scripts, where they are not English
     "sphinx_highlight.js",
     "clipboard.min.js",
     "copybutton.js",
@@ -46,11 +49,9 @@ SETTINGS = "documentation_options.js"
 SEARCH = ("searchtools.js", "language_data.js", "searchindex.js")
 # sphinx-design's tabs and cards, which Jupyter Book loads and this book does not use.
 DESIGN = ("design-tabs.js", "sphinx-design.min.css")
+# Folders of scripts that stay as they are.
+OWN = ("anywidget/",)
 
-EXPLORERS = "window.dnnlExplorers"
-LATER = re.compile(
-    r'(\s*)<script\b[^>]*\bsrc="([^"]*/(?:mathjax|book-\w+)\.js[^"]*)"[^>]*></script>'
-)
 # The theme's script finds out after the first paint whether the reader's system is light or dark;
 # the replacement does so before it.
 AUTOMATIC = 'dataset.theme = localStorage.getItem("theme") || "auto";'
@@ -77,34 +78,32 @@ TOKEN = re.compile(
     r"""/\*.*?\*/|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[(){};]|[^(){};"'/]+|/""", re.DOTALL
 )
 
+IMPORT = re.compile(r'@import "([^"]+)";')
 FACE = re.compile(r"@font-face\{[^}]*?/(fa-[\w-]+)\.woff2[^}]*\}")
+FACES = 3  # solid, regular and brands
 
 
-def slim(site: Path) -> None:
-    """Rewrite every page of a built site, and remove the files that are then unused."""
+def slim(site: Path, pages: list[Path]) -> None:
+    """Rewrite pages of a built site, and remove the files that are then unused."""
     static = site / "_static"
-    pages = {
-        page: page.read_text(encoding="utf-8")
-        for page in sorted(site.rglob("*.html"))
-        if static not in page.parents
-    }
-    texts = [*pages.values(), *(f.read_text(encoding="utf-8") for f in static.rglob("*.js"))]
-    if not any(re.search(r'class="[^"]*\bsd-', text) for text in pages.values()):
-        for name in DESIGN:
-            (static / name).unlink(missing_ok=True)
+    written = [page for page in site.rglob("*.html") if static not in page.parents]
+    texts = [page.read_text(encoding="utf-8") for page in written]
+    if any(re.search(r'class="[^"]*\bsd-', text) for text in texts):
+        raise stop("the site", "a page uses sphinx-design, whose files are left out")
+    texts += [file.read_text(encoding="utf-8") for file in static.rglob("*.js")]
     sheets: dict[tuple[str, ...], str] = {}
-    for page, text in pages.items():
-        if "_static/" not in text or "_static/book-" in text:
-            continue  # the first page, which only redirects; or a page that is already rewritten
-        root = "../" * len(page.relative_to(site).parent.parts)
-        text = _scripts(text, page, root, static)
-        text = _styles(text, root, static, texts, sheets)
+    for page in pages:
+        name = page.relative_to(site).as_posix()
+        root = "../" * name.count("/")
+        text = page.read_text(encoding="utf-8")
+        text = scripts(text, name, root, static)
+        text = _styles(text, name, root, static, texts, sheets)
         text = _images(text, page)
         page.write_text(text, encoding="utf-8")
     for name in {name for names in sheets for name in names}:
         (static / name).unlink()
-    for name in (*JOINED, SETTINGS):
-        (static / name).unlink(missing_ok=True)
+    for name in (*_joined(static), SETTINGS, *DESIGN):
+        (static / name).unlink()
     for font in static.rglob("fa-*.*"):
         font.unlink()
 
@@ -115,23 +114,30 @@ def _named(content: str, stem: str, ending: str) -> str:
 
 
 def _styles(
-    text: str, root: str, static: Path, texts: list[str], sheets: dict[tuple[str, ...], str]
+    text: str,
+    page: str,
+    root: str,
+    static: Path,
+    texts: list[str],
+    sheets: dict[tuple[str, ...], str],
 ) -> str:
     """Join the style sheets of a page."""
-    names = tuple(
-        name
-        for name in (url.split("_static/", 1)[1] for url in STYLE.findall(text))
-        if (static / name).is_file()
-    )
-    if names not in sheets:
+    names = []
+    for link in STYLE.findall(text):
+        url = re.search(rf'\bhref="{re.escape(root)}_static/([^"?]+)', link)
+        if not url or not (static / url[1]).is_file():
+            raise stop(page, f"a style sheet is not a file of _static: {link.strip()}")
+        names += [url[1]] if url[1] not in DESIGN else []
+    key = tuple(names)
+    if key not in sheets:
         joined = "\n".join(_sheet(static, name) for name in names)
         words = {word for text in texts for word in re.findall(r"[\w-]+", text)}
-        joined = _icons(prune(joined, words), static)
-        sheets[names] = _named(joined, "book", ".css")
-        (static / sheets[names]).write_text(joined, encoding="utf-8")
+        joined = icons(prune(joined, words), static)
+        sheets[key] = _named(joined, "book", ".css")
+        (static / sheets[key]).write_text(joined, encoding="utf-8")
     # At the end of the head: scripts that follow a style sheet wait for it and block the text.
-    link = f'<link rel="stylesheet" href="{root}_static/{sheets[names]}" />'
-    return STYLE.sub("", text).replace("</head>", f"  {UNSEEN}\n  {link}\n  </head>", 1)
+    link = f'  {UNSEEN}\n  <link rel="stylesheet" href="{root}_static/{sheets[key]}" />\n  </head>'
+    return replace(STYLE.sub("", text), "</head>", link, expect=1, where=page)
 
 
 def _sheet(static: Path, name: str) -> str:
@@ -139,6 +145,7 @@ def _sheet(static: Path, name: str) -> str:
     folder = Path(name).parent
     css = (static / name).read_text(encoding="utf-8")
     css = re.sub(r'@charset "[^"]*";', "", css)
+    imports = css.count("@import")
 
     def below_static(url: str) -> str:
         parts: list[str] = []
@@ -152,7 +159,11 @@ def _sheet(static: Path, name: str) -> str:
         return match[0] if kept else f'url("{below_static(url)}")'
 
     css = re.sub(r"url\(((?:\"[^\"]*\"|'[^']*'|[^)'\"]*))\)", move, css)
-    return re.sub(r'@import "([^"]+)";', lambda m: _sheet(static, below_static(m[1])), css)
+
+    def read(match: re.Match[str]) -> str:
+        return _sheet(static, below_static(match[1]))
+
+    return replace(css, IMPORT, read, expect=imports, where=name)
 
 
 def prune(css: str, words: set[str]) -> str:
@@ -198,7 +209,7 @@ def _selectors(head: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _icons(css: str, static: Path) -> str:
+def icons(css: str, static: Path) -> str:
     """Embed the glyphs of the remaining icons in the style sheet."""
     codes = {int(code, 16) for code in re.findall(r'"\\([ef][0-9a-f]{3})"', css)}
 
@@ -207,7 +218,7 @@ def _icons(css: str, static: Path) -> str:
         source = f'src:url(data:font/woff;base64,{font}) format("woff")'
         return re.sub(r"src:[^;}]*", source, match[0])
 
-    return FACE.sub(draw, css)
+    return replace(css, FACE, draw, expect=FACES, where="the joined style sheet")
 
 
 def _subset(path: Path, codes: set[int]) -> str:
@@ -224,36 +235,44 @@ def _subset(path: Path, codes: set[int]) -> str:
     return base64.b64encode(file.getvalue()).decode()
 
 
-def _scripts(text: str, page: Path, root: str, static: Path) -> str:
+def _joined(static: Path) -> list[str]:
+    """Return the scripts to join. Only `translations.js` may be missing, in an English edition."""
+    return [name for name in JOINED if name != "translations.js" or (static / name).is_file()]
+
+
+def scripts(text: str, page: str, root: str, static: Path) -> str:
     """Join the scripts of a page into one deferred script."""
-    files = [name for name in JOINED if (static / name).is_file()]
+    names = _joined(static)
+    joined = set(names)
     # A separator on its own line, in case a file ends with a comment.
-    joined = "\n;\n".join((static / name).read_text(encoding="utf-8") for name in files)
-    name = _named(joined, "book", ".js")
-    (static / name).write_text(joined, encoding="utf-8")
+    script = "\n;\n".join((static / name).read_text(encoding="utf-8") for name in names)
+    bundle = _named(script, "book", ".js")
+    (static / bundle).write_text(script, encoding="utf-8")
     settings = (static / SETTINGS).read_text(encoding="utf-8").strip()
+    found: list[str] = []
 
-    bundle = f'\n    <script defer src="{root}_static/{name}"></script>'
-    first = True
-
-    def replace(match: re.Match[str]) -> str:
-        nonlocal first
-        file = match[1].split("_static/", 1)[-1].removeprefix(root)
+    def place(match: re.Match[str]) -> str:
+        file = match[1].split("?")[0].removeprefix(root).removeprefix("_static/")
+        if file.startswith(OWN):
+            return match[0]
+        found.append(file)
         if file == SETTINGS:
             return f"\n    <script>{settings}</script>"
-        if file in JOINED:
-            was_first, first = first, False
-            return bundle if was_first else ""
         if file in SEARCH:  # deferred, because they use what is in the bundle
-            search = page.name == "search.html"
+            search = page == "search.html"
             return match[0].replace("<script", "<script defer", 1) if search else ""
-        return "" if file in DESIGN else match[0]
+        if file in joined and joined.isdisjoint(found[:-1]):
+            return f'\n    <script defer src="{root}_static/{bundle}"></script>'
+        return ""
 
-    text = SCRIPT.sub(replace, PRELOAD.sub("", text).replace(AUTOMATIC, AT_ONCE))
-    if EXPLORERS in text:
-        # The loader of the explorers starts the theme's scripts and MathJax when it is done. They
-        # are not preloaded, because parsing them would delay the explorers.
-        text = LATER.sub(r'\1<script data-later="\2"></script>', text)
+    text = SCRIPT.sub(place, text)
+    wanted = {*names, SETTINGS, *SEARCH, "design-tabs.js"}
+    if unknown := sorted(set(found) - wanted):
+        raise stop(page, f"the scripts {unknown} are not known: join them or leave them out")
+    if missing := sorted(wanted - set(found)):
+        raise stop(page, f"the scripts {missing} are not on the page")
+    text = replace(text, PRELOAD, "", expect=PRELOADS, where=page)
+    text = replace(text, AUTOMATIC, AT_ONCE, expect=1, where=page)
     return text
 
 

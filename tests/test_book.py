@@ -175,7 +175,7 @@ ENGLISH_IN_CHINESE = re.compile(
 def test_the_theme_speaks_chinese(site: Path, page: str) -> None:
     document = copy.copy(html(site, page))  # to be taken apart
     for tag in document.select(
-        'script, style, noscript, pre, code, .math, .dnnl-slot, [lang="en"]'
+        'script, style, noscript, pre, code, .math, .anywidget-slot, [lang="en"]'
     ):
         tag.decompose()
     texts = [
@@ -243,15 +243,26 @@ def test_both_editions_share_what_is_heavy(site: Path) -> None:
         assert not (site / "zh" / "_static" / name).exists()
 
 
-def test_mathjax_is_the_books_own(site: Path) -> None:
-    assert (site / "_static/mathjax/mathjax.js").is_file()
-    assert list((site / "_static/mathjax/output/chtml/fonts/woff-v2").glob("*.woff"))
-    with_math = [page for page in CHAPTERS if html(site, page).select(".math")]
-    assert with_math
-    for page in with_math:
-        scripts = html(site, page).find_all("script")
-        sources = [script.get("src") or script.get("data-later", "") for script in scripts]
-        assert [source for source in sources if "_static/mathjax/mathjax.js" in source]
+def test_formulas_are_drawn_and_no_page_carries_an_engine(site: Path) -> None:
+    names = [path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()]
+    assert not [name for name in names if "mathjax" in name.lower() or name.endswith(".woff")]
+    seen = 0
+    for page in PAGES:
+        document = html(site, page)
+        formulas = document.select(".math")
+        for formula in formulas:
+            assert len(formula.select("mjx-container > svg > g")) == 1
+            assert formula.select_one("mjx-assistive-mml > math").get_text(strip=True)
+            assert not re.search(r"\\[(\[]|\\[)\]]", formula.get_text())
+        ids = [tag["id"] for tag in document.find_all(id=True)]
+        assert len(ids) == len(set(ids))
+        drawn = {use["href"].removeprefix("#") for use in document.select(".math use")}
+        glyphs = [path["id"] for path in document.select("svg.dnnl-glyphs path")]
+        assert sorted(drawn) == sorted(glyphs), "each glyph once, and none that is not used"
+        assert not document.find_all("script", src=re.compile("mathjax", re.I))
+        assert "MathJax =" not in (site / f"{page}.html").read_text(encoding="utf-8")
+        seen += len(formulas)
+    assert seen > 500
 
 
 @every_chapter
@@ -301,9 +312,9 @@ def test_an_explorer_has_a_place_and_a_still(site: Path, page: str) -> None:
         if model["model_module"] != "anywidget":
             continue
         tag = next(t for t in document.find_all("script") if f'"{view}"' in (t.string or ""))
-        slot = tag.find_parent(class_="dnnl-slot")
-        assert "--dnnl-room: 0px" not in slot["style"]
-        still = slot.find("img", class_="dnnl-still")
+        slot = tag.find_parent(class_="anywidget-slot")
+        assert "--anywidget-room: 0px" not in slot["style"]
+        still = slot.find("img", class_="anywidget-still")
         assert (site / f"{page}.html").parent.joinpath(still["src"]).stat().st_size <= 60_000
 
 
@@ -313,7 +324,7 @@ def test_the_pages_style_sheet_has_the_rules_that_apply(site: Path) -> None:
     assert sheets
     for rule in (
         ".bd-sidebar-primary",
-        ".dnnl-slot",
+        ".anywidget-slot",
         ".highlight",
         ".copybtn",
         ".btn",

@@ -117,9 +117,9 @@ const look = () => {
 };
 look();
 """
-DONE = "!wanted() || window.appeared || performance.getEntriesByName('dnnl-explorers-ready').length"
+DONE = "!wanted() || window.appeared || performance.getEntriesByName('anywidgets-ready').length"
 READ = """() => {
-  const mark = performance.getEntriesByName('dnnl-explorers-ready')[0]?.startTime;
+  const mark = performance.getEntriesByName('anywidgets-ready')[0]?.startTime;
   const text = performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? 0;
   const drawn = mark ?? window.appeared ?? null;  // ready: drawn, and the page is in sight
   return {

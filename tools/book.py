@@ -22,7 +22,7 @@ EDITIONS = ("en", "zh")
 
 # Large folders that are equal in both editions: the site keeps one copy, so that a reader who
 # changes the language downloads nothing twice.
-SHARED = ("mathjax", "anywidget")
+SHARED = ("anywidget",)
 
 # The first page of the site redirects to the edition that the reader chose earlier.
 CHOICE = (
@@ -95,14 +95,21 @@ def assemble() -> None:
             shared, own = SITE / "_static" / name, target / "_static" / name
             shutil.copytree(own, shared, dirs_exist_ok=True)
             shutil.rmtree(own)
+        moved = dict.fromkeys(SHARED, 0)
         for page in target.rglob("*.html"):
             text = page.read_text(encoding="utf-8")
             up = "../" * len(page.relative_to(target).parent.parts)
             for name in SHARED:
-                text = text.replace(f'"{up}_static/{name}/', f'"{up}../_static/{name}/')
+                moved[name] += text.count(link := f'"{up}_static/{name}/')
+                text = text.replace(link, f'"{up}../_static/{name}/')
             page.write_text(text, encoding="utf-8")
+        if unused := [name for name, links in moved.items() if not links]:
+            raise SystemExit(f"No page of {target} has a link to {unused} of _static.")
     first = SITE / "index.html"
-    first.write_text(CHOICE + first.read_text(encoding="utf-8"), encoding="utf-8")
+    text = first.read_text(encoding="utf-8")
+    if 'http-equiv="Refresh"' not in text:
+        raise SystemExit(f"{first} does not redirect to the first page of the book.")
+    first.write_text(CHOICE + text, encoding="utf-8")
 
 
 def main() -> int:

@@ -13,9 +13,7 @@
     }
   }
 
-  // Whatever changes a formula's width changes the height of the article: MathJax, the reader's window.
-  // Or it is its font, or a part that comes into sight.
+  // Whatever changes the room of a formula changes the height of the article, or it comes into sight.
   new ResizeObserver(mark).observe(article);
-  document.fonts.addEventListener("loadingdone", mark);
   article.addEventListener("contentvisibilityautostatechange", mark);
 })();
