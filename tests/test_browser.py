@@ -182,7 +182,10 @@ def violations(reader: Reader) -> object:
 
 def missing_controls(reader: Reader) -> object:
     """A stock control of ipywidgets, where a page shows one: its bundle comes afterwards."""
-    if not reader.all("document.querySelectorAll('script[src*=\"controls.js\"]').length"):
+    state = 'script[type="application/vnd.jupyter.widget-state+json"]'
+    stock = f"""[...document.querySelectorAll('{state}')]
+      .some((tag) => JSON.parse(tag.textContent).controls)"""
+    if not reader.all(stock):
         return None
     reader.page.wait_for_function("""() => {
       document.querySelector('.anywidget-stock').scrollIntoView();  // what is above may still grow

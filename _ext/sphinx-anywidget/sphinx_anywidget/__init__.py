@@ -254,7 +254,8 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
     stock = any(model["model_name"] != "LayoutModel" for model in others.values())
     if stock:
         content |= others
-    state = json.dumps({"state": content}, separators=(",", ":")).replace("</", r"<\/")
+    page_state = {"state": content, **({"controls": files.controls()} if stock else {})}
+    state = json.dumps(page_state, separators=(",", ":")).replace("</", r"<\/")
     context["body"] = f'{body}\n<script type="{STATE}">{state}</script>\n'
 
     def url(name: str) -> str:
@@ -262,8 +263,6 @@ def show(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree
 
     tags = [f'<link rel="stylesheet" href="{url(name)}" />' for name in dict.fromkeys(styles)]
     tags += [f'<script async src="{url(name)}"></script>' for name in dict.fromkeys(scripts)]
-    if stock:
-        tags.append(f'<script defer src="{url(files.controls())}"></script>')
     tags.append(
         "<noscript><style>.anywidget-still { display: block !important; }"
         " .anywidget-slot { min-height: 0 !important; }</style></noscript>"

@@ -96,7 +96,7 @@ def test_a_picture_stands_in_without_scripts_and_on_paper(copy: Path, tmp_path, 
 
 def test_a_handler_gives_a_widget_a_script_and_styles(copy: Path, tmp_path, chromium) -> None:
     (copy / "counter.js").write_text(
-        'globalThis.anywidgetModules = { counter: { render({ el }) { el.append("mine"); } } };'
+        '(globalThis.anywidgetModules ??= {}).counter = { render({ el }) { el.append("mine"); } };'
     )
     (copy / "counter.css").write_text(".mine { color: red; }")
     with (copy / "conf.py").open("a") as conf:

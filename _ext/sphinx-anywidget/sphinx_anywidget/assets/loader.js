@@ -150,8 +150,11 @@
   async function main() {
     /** @type {Record<string, any>} */
     const stored = {};
+    let stock = null; // the script of stock controls
     for (const tag of document.querySelectorAll(STATE)) {
-      Object.assign(stored, JSON.parse(tag.textContent ?? "").state);
+      const { state, controls } = JSON.parse(tag.textContent ?? "");
+      Object.assign(stored, state);
+      stock ??= controls;
     }
     const model = once((id) => new Model(stored[id].state));
     const whole = once(async (id) => {
@@ -208,6 +211,7 @@
     await Promise.all(tags.filter((tag) => !isLarge(tag)).map(showOnce));
     await new Promise(requestAnimationFrame); // widgets may draw in the next frame
     performance.mark("anywidgets-ready");
+    if (stock) script(stock); // it waits for what this function returns
     return { stored, model, whole, showAll: () => Promise.all(tags.map(showOnce)) };
   }
 
