@@ -29,14 +29,19 @@ checksum = $(shell cat $(1) | cksum | cut -d' ' -f1)
 BOOK_ENV := $(VENV)/.book-$(call checksum,requirements.txt pyproject.toml)
 TEST_ENV := $(VENV)/.test-$(call checksum,requirements.txt requirements-test.txt pyproject.toml)
 
-# Two workers with one thread each: more threads than cores would be slower.
-PYTEST := OMP_NUM_THREADS=1 python -m pytest -n 2
+# As many workers as cores, with one thread each: more threads than cores would be slower. A file
+# stays with one worker, which then imports the libraries that it compares with once.
+WORKERS ?= auto
+PYTEST := OMP_NUM_THREADS=1 python -m pytest -n $(WORKERS) --durations=15
+# The checks that an ordinary change cannot break, and `make test-all` runs too: see `release` in
+# pyproject.toml.
+RELEASE := not release
 # Only English notebooks run: cells and outputs of the Chinese edition are equal to theirs, byte for
 # byte (tests/test_editions.py).
 NBVAL := --nbval --dist loadfile chapters/en
 report = --junitxml=$(REPORTS)/$(1).xml
 
-.PHONY: help book site test lint types unit notebooks notebooks-gpu site-tests execute sync \
+.PHONY: help book site bundle watch test test-all lint types unit notebooks notebooks-gpu site-tests execute sync \
   confirm-zh bench-site repository package bench clean
 
 help:  ## show this list
@@ -79,6 +84,12 @@ execute: $(BOOK_ENV)  ## run the notebooks and store their outputs (NB=chapters/
 	@python tools/editions.py sync
 	@python tools/cover.py
 
+bundle: $(TEST_ENV)  ## bundle the explorers' JavaScript (needs npm's registry, once)
+	@python tools/bundle.py
+
+watch: $(TEST_ENV)  ## bundle an explorer whenever its source changes (with ANYWIDGET_HMR=1 jupyter lab)
+	@python tools/bundle.py --watch
+
 sync: $(BOOK_ENV)  ## update code, outputs and glossary of the Chinese edition
 	@python tools/editions.py sync
 
@@ -95,10 +106,13 @@ bench-site: $(TEST_ENV) site  ## measure bytes, requests and time of every page 
 
 # ---- the checks ---------------------------------------------------------------------------------
 
-test: $(TEST_ENV)  ## run every check
+test: $(TEST_ENV)  ## run every kind of check
 	@rm -rf $(REPORTS) && mkdir -p $(REPORTS)
 	@status=0; $(MAKE) --keep-going lint types unit notebooks notebooks-gpu site-tests || status=$$?; \
 	  python tools/sum_reports.py $(REPORTS)/*.xml; exit $$status
+
+test-all: $(TEST_ENV)  ## the same with what is only worth its time before a release
+	@$(MAKE) test RELEASE="book or not book"
 
 lint: $(TEST_ENV)
 	@echo "== ruff" && ruff check . && ruff format --check .
@@ -107,7 +121,7 @@ types: $(TEST_ENV)
 	@echo "== types" && mypy --strict && mypy --strict benchmarks tools _ext conftest.py
 
 unit: $(TEST_ENV)  ## only the tests of the package and of the notebooks' files
-	@echo "== unit tests" && $(PYTEST) -m "not book" tests $(call report,unit)
+	@echo "== unit tests" && $(PYTEST) --dist loadfile -m "not book and ($(RELEASE))" tests $(call report,unit)
 
 notebooks: $(TEST_ENV)  ## only the notebooks, run again and compared, on the CPU
 	@echo "== notebooks, CPU" && $(PYTEST) $(NBVAL) --nbval-kernel-name dnnl-cpu $(call report,notebooks-cpu)
@@ -116,7 +130,9 @@ notebooks-gpu: $(TEST_ENV)  ## the notebooks on the GPU (DNNL_REQUIRE_GPU=1: fai
 	@echo "== notebooks, GPU" && $(PYTEST) -n 0 $(NBVAL) --nbval-kernel-name dnnl-gpu $(call report,notebooks-gpu)
 
 site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a browser
-	@echo "== built book" && $(PYTEST) -m book tests $(call report,site)
+	@echo "== built book" && $(PYTEST) -m "book and ($(RELEASE))" tests $(call report,site)
+	@echo "== sphinx-anywidget" && CHROMIUM="$$(python tools/browser.py)" $(PYTEST) \
+	  _ext/sphinx-anywidget/tests $(call report,sphinx-anywidget)
 
 # A separate environment with pip's choice of versions, as a user gets it; also on an older Python.
 PACKAGE_VENV = $(VENV)-package-$(notdir $(PYTHON))

@@ -44,6 +44,7 @@ def case(group, name, dtype="float32", ratio=1.0, fused=None):
     return found
 
 
+@pytest.mark.release
 def test_a_rehearsal_runs_every_group_and_writes_every_file(tmp_path):
     peer("timm")
     command = [sys.executable, BENCHMARKS / "run.py", "--quick", "--device", "cpu"]

@@ -241,6 +241,7 @@ def draws(cell: NotebookNode) -> bool:
     return len(cell.outputs) == 1 and bool(pngs(cell))
 
 
+@pytest.mark.release
 def test_a_tampered_output_fails_and_no_other(tmp_path: Path) -> None:
     """Tamper with a copy of a notebook in five ways at once: exactly these five cells fail."""
     for path in ENGLISH:

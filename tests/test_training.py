@@ -178,6 +178,7 @@ def two_processes(tmp_path_factory) -> Path:
     return folder
 
 
+@pytest.mark.release
 def test_two_processes_give_the_gradient_of_one(two_processes, tmp_path) -> None:
     _gradient(0, 1, str(tmp_path))
     alone = load_file(tmp_path / "1-0.safetensors")
@@ -187,12 +188,14 @@ def test_two_processes_give_the_gradient_of_one(two_processes, tmp_path) -> None
     assert min(g.abs().max() for g in alone.values()) > 0  # every parameter takes part
 
 
+@pytest.mark.release
 def test_processes_with_different_photographs_do_not_train_together(two_processes) -> None:
     for rank in range(2):
         assert "same photographs" in (two_processes / f"different-{rank}").read_text()
         assert (two_processes / f"same-{rank}").read_text() == "agreed"
 
 
+@pytest.mark.release
 def test_a_run_of_one_process_continues_on_two(tmp_path, images, monkeypatch) -> None:
     whole = start(images)
     training.train(whole, images, progress=False)
@@ -260,6 +263,7 @@ def _some_steps(state: training.State, images, count: int) -> None:
         state.step += 1
 
 
+@pytest.mark.release
 def test_a_killed_run_continues_where_its_checkpoint_was(tmp_path, images) -> None:
     out = tmp_path / "w.safetensors"
     checkpoint = tmp_path / "w.safetensors.checkpoint"
@@ -647,6 +651,7 @@ def _leave_a_temporary_file(path: Path) -> Path:
     return left
 
 
+@pytest.mark.release
 def test_the_next_save_removes_what_a_killed_save_has_left(tmp_path, images) -> None:
     path = tmp_path / "run"
     left = _leave_a_temporary_file(path)
@@ -680,6 +685,7 @@ def test_a_save_leaves_the_temporary_file_of_another_that_is_still_writing(
     assert os.listdir(tmp_path) == ["run"]
 
 
+@pytest.mark.release
 def test_a_terminated_run_leaves_a_whole_checkpoint_and_nothing_else(tmp_path, images) -> None:
     out = tmp_path / "w"
     options = [*OPTIONS[1:], "--steps=4000", f"--out={out}", "--checkpoint-every=1"]

@@ -151,6 +151,7 @@ def test_a_compiled_module_is_one_graph_with_the_same_output_and_gradients(name)
     torch.testing.assert_close(compiled(x), module(x))
 
 
+@pytest.mark.release
 @deprecated
 def test_generated_code_follows_sizes_and_gradients():
     """Case 25: inductor failed at the second size for D of 128 and more."""
