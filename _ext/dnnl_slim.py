@@ -14,6 +14,7 @@ import io
 import logging
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from dnnl_rewrite import replace, stop
@@ -106,6 +107,8 @@ def slim(site: Path, pages: list[Path]) -> None:
         (static / name).unlink()
     for font in static.rglob("fa-*.*"):
         font.unlink()
+    for figure in (site / "_images").glob("*.webp"):
+        figure.with_suffix(".png").unlink(missing_ok=True)
 
 
 def _named(content: str, stem: str, ending: str) -> str:
@@ -277,7 +280,7 @@ def scripts(text: str, page: str, root: str, static: Path) -> str:
 
 
 def _images(text: str, page: Path) -> str:
-    """Add the dimensions of every image, and load the images of the article lazily.
+    """Add the dimensions of every image, make figures smaller, and load them lazily.
 
     Images in the viewport load once the page has its style, others when the reader comes near, so
     that the style sheet and the explorers load first.
@@ -294,10 +297,34 @@ def _images(text: str, page: Path) -> str:
             attributes += [f'width="{dimensions[0]}"', f'height="{dimensions[1]}"']
         if match.start() > start >= 0 or path.suffix == ".png":
             attributes.append('loading="lazy"')
+        if path.parent.name == "_images" and path.suffix == ".png":
+            tag = tag.replace(match[1], match[1].removesuffix(".png") + _webp(path).suffix)
         attributes = [a for a in attributes if f" {a.split('=')[0]}=" not in tag]
         return f"<img {' '.join(attributes)}{tag.removeprefix('<img')}" if attributes else tag
 
     return IMAGE.sub(size, text)
+
+
+def _webp(path: Path) -> Path:
+    """Write a figure as WebP beside it, which takes half of the bytes, and return the new path.
+
+    No pixel changes, except in photographs: what is much smaller with losses is one.
+    """
+    target = path.with_suffix(".webp")
+    if target.is_file() and target.stat().st_mtime >= path.stat().st_mtime:
+        return target
+
+    def encode(**options: Any) -> bytes:
+        file = io.BytesIO()
+        image.save(file, "WEBP", **options)
+        return file.getvalue()
+
+    with Image.open(path) as opened:
+        image = opened.convert("RGBA") if opened.has_transparency_data else opened.convert("RGB")
+    exact = encode(lossless=True, quality=50, method=2)
+    photograph = encode(quality=90, method=4, use_sharp_yuv=True)
+    target.write_bytes(photograph if len(photograph) < 2 / 3 * len(exact) else exact)
+    return target
 
 
 def _dimensions(path: Path) -> tuple[int, int] | None:

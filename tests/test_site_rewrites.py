@@ -11,7 +11,9 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import numpy as np
 import pytest
+from PIL import Image
 from sphinx.errors import ExtensionError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -208,6 +210,28 @@ def test_the_error_names_what_was_looked_for_and_how_often_it_was_found() -> Non
         dnnl_rewrite.replace("x x", "x", "y", expect=3, where="a.js")
     assert dnnl_rewrite.replace("x x", "x", r"\1", expect=2, where="a.js") == r"\1 \1"
     assert dnnl_rewrite.replace("ab", re.compile("(a)"), r"\1\1", expect=1, where="") == "aab"
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def test_a_figure_keeps_its_pixels_and_a_photograph_its_look(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    cells = random.integers(0, 256, (8, 8, 4), dtype=np.uint8).repeat(20, 0).repeat(20, 1)
+    light = np.linspace(0, 160, 200)[:, None, None] + 3 * random.normal(size=(200, 200, 3)) + 40
+    for name, pixels in {"map": cells, "photo": light.astype(np.uint8)}.items():
+        (tmp_path / "_images").mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "_images" / f"{name}.png")
+    page = '<article><img alt="" src="_images/map.png" /><img alt="" src="_images/photo.png" />'
+    page = dnnl_slim._images(page, tmp_path / "a.html")
+    assert page.count('loading="lazy"') == 2 and 'width="160" height="160"' in page
+    for name in ("map", "photo"):
+        assert f'src="_images/{name}.webp"' in page
+        old, new = (tmp_path / "_images" / f"{name}{end}" for end in (".png", ".webp"))
+        assert new.stat().st_size < old.stat().st_size / 1.2
+        before, after = (np.asarray(Image.open(p).convert("RGBA")).astype(int) for p in (old, new))
+        worst = np.abs(before - after)[before[..., 3] > 0].max()
+        assert worst == 0 if name == "map" else worst < 20
 
 
 # ---- the Chinese edition -------------------------------------------------------------------------

@@ -69,11 +69,15 @@ def complete(site: Path, folder: Path) -> None:
     wanted = cdn / f"anywidget@~{version.rsplit('.', 1)[0]}.*" / "dist"
     wanted.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(installed("anywidget", "nbextension/index.js"), wanted / "index.js")
+    changed = 0
     for page in site.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
+        changed += REQUIRE in text and f"{NPM}{PACKAGES[1]}" in text
         text = text.replace(REQUIRE, "/cdn/require.js").replace(NPM, "/cdn/")
         text = text.replace('integrity="sha256-Ae2Vz/4ePdIu6ZyI/5ZGsYnb+m0JlOmKPjt6XZ9JJkA="', "")
         page.write_text(text, encoding="utf-8")
+    if not changed:
+        raise SystemExit(f"No page loads {REQUIRE} and {PACKAGES[1]}: myst-nb has others now.")
 
 
 def main() -> int:
