@@ -131,7 +131,7 @@ notebooks-gpu: $(TEST_ENV)  ## the notebooks on the GPU (DNNL_REQUIRE_GPU=1: fai
 
 site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a browser
 	@echo "== built book" && $(PYTEST) -m "book and ($(RELEASE))" tests $(call report,site)
-	@echo "== sphinx-anywidget" && CHROMIUM="$$(python tools/browser.py)" $(PYTEST) \
+	@echo "== sphinx-anywidget" && CHROMIUM="$$(python tools/browser.py --path)" $(PYTEST) \
 	  _ext/sphinx-anywidget/tests $(call report,sphinx-anywidget)
 
 # A separate environment with pip's choice of versions, as a user gets it; also on an older Python.

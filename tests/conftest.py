@@ -13,6 +13,21 @@ from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# What the book is built from.
+SOURCES = (
+    "_*.yml",
+    "_ext/*.py",
+    "_ext/assets/*",
+    "_ext/templates/*",
+    "_ext/sphinx-anywidget/sphinx_anywidget/**/*",
+    "_static/*",
+    "chapters/terms.json",
+    "chapters/*/*",
+    "dnnl/explorers/*.py",
+    "dnnl/explorers/css/*",
+    "dnnl/explorers/static/*",
+)
+
 # No deadline, because a busy machine is not an error. In CI the examples are always the same.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
@@ -35,7 +50,7 @@ def site() -> Path:
         pytest.fail("the book is not built: run `make book` first")
     sources = [
         path
-        for pattern in ("_*.yml", "_ext/**/*", "_static/*", "chapters/terms.json", "chapters/*/*")
+        for pattern in SOURCES
         for path in ROOT.glob(pattern)
         if path.is_file() and path.suffix != ".pyc" and path.name != "confirmed.json"
     ]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import html
 import json
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ipywidgets import Widget
 from ipywidgets.embed import dependency_state, embed_data
@@ -79,22 +81,24 @@ def write_page(
     return path
 
 
-@contextmanager
-def start_browser() -> Iterator[Browser]:
-    """Start the Chromium of the tests; it fetches nothing of its own accord."""
-    import sys
-
+def chromium_options() -> dict[str, Any]:
+    """Return how the Chromium of the tests is started; it fetches nothing of its own accord."""
     sys.path.insert(0, str(ROOT / "tools"))
     import browser as chromium
 
     path = chromium.find()
     if path is None:
         raise RuntimeError("no Chromium found: run `python tools/browser.py --install`")
+    # The sandbox cannot be set up by root, as in a container.
+    return {"executable_path": path, "args": ["--no-sandbox", "--disable-background-networking"]}
+
+
+@contextmanager
+def start_browser() -> Iterator[Browser]:
+    """Start the Chromium of the tests."""
+    options = chromium_options()  # before Playwright runs, which it asks itself
     with sync_playwright() as playwright:
-        # (the sandbox cannot be set up by root, as in a container)
-        yield playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--disable-background-networking"]
-        )
+        yield playwright.chromium.launch(**options)
 
 
 class ExplorerPage:

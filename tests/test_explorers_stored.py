@@ -11,6 +11,7 @@ from typing import Any
 import ipywidgets
 import nbformat
 import pytest
+import torch
 from ipywidgets.embed import dependency_state
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
@@ -131,6 +132,16 @@ def test_an_image_of_the_readers_cannot_be_stored() -> None:
     widget.own = bytes(3 * 56 * 56)
     with pytest.raises(ValueError, match="'own' holds bytes"):
         stored.strip(run(widget))
+
+
+def test_an_explorer_with_data_of_its_own_cannot_be_stored() -> None:
+    for widget in (
+        explorers.PatchGrid(torch.rand(3, 64, 64)),
+        explorers.Resize("cat"),
+        explorers.Pipeline(seed=1),
+    ):
+        with pytest.raises(ValueError, match="made with other data than the package's own"):
+            stored.strip(run(widget))
 
 
 def test_a_notebook_without_widgets_stays_as_it_is() -> None:

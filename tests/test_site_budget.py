@@ -52,14 +52,7 @@ def kilobytes(files: list[Path]) -> float:
     return sum(len(bench_site.packed(file)) for file in files) / 1000
 
 
-# Pages whose explorers still come with the page, the trained model too.
-HEAVY = ("01_patch_tokens", "02_class_token", "04_positional_embedding", "07_two_dimensions")
-heavy = pytest.mark.xfail(reason="the page carries its explorers and their model", strict=True)
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[heavy] if name.endswith(HEAVY) else []) for name in PAGES]
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_within_its_budget(files, site: Path, name: str) -> None:
     own, first = files(name), files(bench_site.second_page(name))
     budget = bench_site.budget(site / f"{name}.html")

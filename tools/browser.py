@@ -1,4 +1,7 @@
-"""Find a Chromium for the browser tests; with ``--install``, install one if none is found."""
+"""Find a Chromium for the browser tests.
+
+With ``--install`` one is installed if none is found; with ``--path`` only its path is printed.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +51,7 @@ def main() -> int:
             file=sys.stderr,
         )
         return 1
-    print(f"browser: {path}")
+    print(path if "--path" in sys.argv[1:] else f"browser: {path}")
     return 0
 
 

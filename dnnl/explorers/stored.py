@@ -43,11 +43,25 @@ def public(traits: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in traits.items() if not k.startswith("_") and k not in inherited}
 
 
+def _whole(name: str, traits: dict[str, Any]) -> dict[str, Any]:
+    """Return the whole model of an explorer that has some traits, as a notebook stores it."""
+    widget = _class(name)(**traits)
+    model = dependency_state([widget], drop_defaults=False)[widget.model_id]
+    widget.close()
+    whole: dict[str, Any] = json.loads(json.dumps(model))
+    return whole
+
+
+def _without_layout(model: dict[str, Any]) -> dict[str, Any]:
+    return {**model, "state": {k: v for k, v in model["state"].items() if k != "layout"}}
+
+
 def strip(notebook: dict[str, Any]) -> None:
     """Store only the traits of a notebook's explorers.
 
     Raises:
-        ValueError: if a public trait holds bytes, which JSON cannot store.
+        ValueError: if an explorer cannot be made again from its public traits: one holds bytes,
+            or it shows an image or a model of the notebook's own.
     """
     models = notebook["metadata"].pop("widgets", {}).get(STATE, {}).get("state", {})
     if not models:
@@ -67,6 +81,11 @@ def strip(notebook: dict[str, Any]) -> None:
                     f"Expected traits of {state['_anywidget_id']} that JSON can store, but "
                     f"{path[0]!r} holds bytes."
                 )
+        if _without_layout(_whole(state["_anywidget_id"], traits)) != _without_layout(model):
+            raise ValueError(
+                f"Expected a {state['_anywidget_id']} that its traits make again, but it was made "
+                "with other data than the package's own: show it in a notebook that is not stored."
+            )
         layouts.add(state["layout"].removeprefix("IPY_MODEL_"))
         stored[model_id] = {"explorer": state["_anywidget_id"], "traits": traits}
     for layout in layouts:  # an explorer has a layout like every widget, and does not use it
@@ -86,10 +105,7 @@ def restore(notebook: dict[str, Any]) -> None:
     models: dict[str, Any] = {}
     for model_id, model in stored.items():
         if "explorer" in model:
-            widget = _class(model["explorer"])(**model["traits"])
-            whole = dependency_state([widget], drop_defaults=False)[widget.model_id]
-            widget.close()
-            models[model_id] = json.loads(json.dumps(whole))
+            models[model_id] = _whole(model["explorer"], model["traits"])
         else:
             models[model_id] = model
     content = {"version_major": 2, "version_minor": 0, "state": models}
