@@ -36,13 +36,11 @@ class ClassAttention(LiveExplorer):
     _css = bundle("attention.css")
     _heights = (1300, 860)
 
-    layer = Whole(0, 0, lambda explorer: explorer._index["config"]["num_layers"] - 1)
-    head = Whole(
-        None, 0, lambda explorer: explorer._index["config"]["num_heads"] - 1, allow_none=True
-    )
-    patch = Whole(0, 0, lambda explorer: explorer.num_patches - 1)
+    layer = Whole(0, 0, lambda self: self._index["config"]["num_layers"] - 1)
+    head = Whole(None, 0, lambda self: self._index["config"]["num_heads"] - 1, allow_none=True)
+    patch = Whole(0, 0, lambda self: self.num_patches - 1)
     hide = Choice(*HIDE)
-    count = Whole(1, 1, lambda explorer: explorer.num_patches - 1)
+    count = Whole(1, 1, lambda self: self.num_patches - 1)
 
     def __init__(
         self,

@@ -34,8 +34,8 @@ class PatchGrid(Explorer):
 
     _photo = traitlets.Bytes().tag(sync=True)
     _size = traitlets.List(traitlets.Int()).tag(sync=True)
-    patch_size = Whole(16, SMALLEST, lambda explorer: min(explorer._size) // 2)
-    index = Whole(0, 0, lambda explorer: math.prod(explorer.grid_size) - 1)
+    patch_size = Whole(16, SMALLEST, lambda self: min(self._size) // 2)
+    index = Whole(0, 0, lambda self: math.prod(self.grid_size) - 1)
 
     def __init__(
         self,

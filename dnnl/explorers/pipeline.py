@@ -45,7 +45,7 @@ class Pipeline(Explorer):
     _kept = traitlets.Bytes().tag(sync=True)
     step = Whole(4, 0, STEPS - 1)
     order = Choice(*ORDERS)
-    token = Whole(6, 0, lambda explorer: explorer.positions.shape[1] - 1)
+    token = Whole(6, 0, lambda self: self.positions.shape[1] - 1)
 
     def __init__(
         self,
