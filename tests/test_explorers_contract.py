@@ -173,8 +173,10 @@ def test_several_on_one_page_do_not_disturb_each_other(show, kind) -> None:
     shown = show(kind(), kind(), kind(lang="zh"), viewport=tall)
     page, roots = shown.page, shown.page.locator(".dnnl-explorer")
     if kind is explorers.Resize:  # its model computes after a pause
-        measured = "document.querySelectorAll('.dnnl-rs-errors dd:last-child')"
-        page.wait_for_function(f"[...{measured}].every((e) => e.textContent !== '…')")
+        page.wait_for_function(
+            """() => [...document.querySelectorAll(".dnnl-explorer")].every((e) =>
+              /Squared error|平方误差/.test([...e.querySelectorAll(".dnnl-says")].at(-1).textContent))"""
+        )
     shown.frames(4)
     before = [roots.nth(i).inner_text() for i in range(3)]
     assert before[0] == before[1] != before[2]
