@@ -174,9 +174,12 @@ def test_several_on_one_page_do_not_disturb_each_other(show, kind) -> None:
     page, roots = shown.page, shown.page.locator(".dnnl-explorer")
     if kind is explorers.Resize:  # its model computes after a pause
         page.wait_for_function(
-            """() => [...document.querySelectorAll(".dnnl-explorer")].every((e) =>
-              /Squared error|平方误差/.test([...e.querySelectorAll(".dnnl-says")].at(-1).textContent))"""
+            """() => [...document.querySelectorAll(".dnnl-explorer")].every((e) => {
+              const last = [...e.querySelectorAll(".dnnl-says")].at(-1);
+              return /Squared error|平方误差/.test(last.textContent);
+            })"""
         )
+        page.wait_for_timeout(1000)  # what is said to a screen reader follows after a pause
     shown.frames(4)
     before = [roots.nth(i).inner_text() for i in range(3)]
     assert before[0] == before[1] != before[2]
