@@ -70,6 +70,29 @@ export function sheetOf(image) {
 }
 
 /**
+ * Rows × cols numbers as a sheet of colours, a pixel each.
+ *
+ * @param {ArrayLike<number> & Iterable<number>} values
+ * @param {number} rows
+ * @param {number} cols
+ * @param {{ min?: number, max?: number }} [range] the numbers that get the first and the last
+ *   colour: by default the smallest and the largest
+ */
+export function heatSheet(values, rows, cols, range = {}) {
+  let { min: low = Infinity, max: high = -Infinity } = range;
+  for (const v of values) {
+    if (range.min == null && v < low) low = v;
+    if (range.max == null && v > high) high = v;
+  }
+  const image = new ImageData(cols, rows), scale = high > low ? 1 / (high - low) : 0;
+  for (let i = 0; i < rows * cols; i++) {
+    image.data.set(viridis((values[i] - low) * scale), 4 * i);
+    image.data[4 * i + 3] = 255;
+  }
+  return sheetOf(image);
+}
+
+/**
  * Draw rows × cols numbers as a heat map.
  *
  * @param {CanvasRenderingContext2D} ctx
@@ -77,21 +100,12 @@ export function sheetOf(image) {
  * @param {number} rows
  * @param {number} cols
  * @param {{ min?: number, max?: number, x?: number, y?: number, w?: number, h?: number }} [options]
- *   the numbers that get the first and the last colour (by default the smallest and the largest),
- *   and the box to draw in
+ *   the range of `heatSheet`, and the box to draw in
  */
 export function heatMap(ctx, values, rows, cols, options = {}) {
   const { x = 0, y = 0, w = cols, h: t = rows } = options;
-  let { min: low = Infinity, max: high = -Infinity } = options;
-  for (const v of values) {
-    if (options.min == null && v < low) low = v;
-    if (options.max == null && v > high) high = v;
-  }
-  const image = new ImageData(cols, rows), scale = high > low ? 1 / (high - low) : 0;
-  for (let i = 0; i < rows * cols; i++) {
-    image.data.set([...viridis((values[i] - low) * scale), 255], 4 * i);
-  }
-  picture(ctx, image, x, y, w, t);
+  ctx.imageSmoothingEnabled = false;
+  ctx.drawImage(heatSheet(values, rows, cols, options), x, y, w, t);
 }
 
 /**

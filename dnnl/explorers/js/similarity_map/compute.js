@@ -1,7 +1,31 @@
-/** @file SimilarityMap, computed: places, and what a row of similarities says. */
+/**
+ * @file SimilarityMap, computed: maps of similarities, and what is said of them. Row 0 of a table
+ *   is the class token's, patch i has row i + 1.
+ */
+
+import { clamp } from "../lib/numbers.js";
+
+/** @typedef {"trained" | "sincos" | "random"} Table */
+
+const TABLES = /** @type {Table[]} */ (["trained", "sincos", "random"]);
 
 /**
- * Row and column of a token; 0 is the class token, patch i has the number i + 1.
+ * What the traits say, made safe: a linked control may have set anything.
+ *
+ * @param {any} table
+ * @param {any} token
+ * @param {any} scale
+ * @param {number} most the last row of the table
+ * @returns {{ table: Table, token: number, own: boolean }}
+ */
+export const safe = (table, token, scale, most) => ({
+  table: TABLES.includes(table) ? table : TABLES[0],
+  token: clamp(Math.round(token) || 0, 0, most),
+  own: scale === "own",
+});
+
+/**
+ * Row and column of a patch on the grid.
  *
  * @param {number} token
  * @param {number} columns
@@ -37,7 +61,7 @@ export function mostAlike(patches, token) {
 /**
  * The mean similarity of a patch to its four neighbours, and to all patches further away.
  *
- * @param {Float32Array} patches the token's similarity to each patch
+ * @param {Float32Array} patches the patch's similarity to each patch
  * @param {number} token
  * @param {number} columns
  */

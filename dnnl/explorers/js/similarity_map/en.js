@@ -9,24 +9,33 @@ export default {
   classRow: "class token's row",
   one: "One row with all others",
   all: "Every row with all others",
-  patch: (t, r, c) => `patch (${r}, ${c}), row ${t} of the table`,
+  patch: (/** @type {number} */ t, /** @type {number} */ r, /** @type {number} */ c) =>
+    `patch (${r}, ${c}), row ${t} of the table`,
   classToken: "the class token's row, row 0 of the table",
-  // (what the map says in numbers)
+  /**
+   * @param {string} what
+   * @param {string} near
+   * @param {string} rest
+   * @param {string} most
+   * @param {string} value
+   * @param {string} cls
+   */
   says: (what, near, rest, most, value, cls) =>
     `Picked: ${what}. Cosine with its neighbours ${near} on average, ` +
     `with all other patches ${rest}; most like patch (${most}): ${value}. With the class token's row: ${cls}.`,
-  saysClass: (low, high, most) =>
+  saysClass: (/** @type {string} */ low, /** @type {string} */ high, /** @type {string} */ most) =>
     "Picked: the class token's row, row 0 of the table. " +
     `Cosine with the patches: from ${low} to ${high}, most like patch (${most}).`,
   saysZero:
     "Picked: the class token's row, row 0 of the table. In a sin-cos table it is all zeros: " +
     "it has no direction, and its similarity to every row is set to 0.",
-  under: (r, c, v) => `under the pointer: patch (${r}, ${c}), ${v}`,
-  map: (what) =>
+  under: (/** @type {number} */ r, /** @type {number} */ c, /** @type {string} */ v) =>
+    `under the pointer: patch (${r}, ${c}), ${v}`,
+  map: (/** @type {string} */ what) =>
     `Map of 14 by 14 patches, coloured by similarity to ${what}. Arrow keys move the picked patch.`,
   overview:
     "All maps at once: at the place of each patch, its own map. The picked one is outlined.",
-  bar: (low) => `Colours run from ${low} (dark blue) to 1 (yellow).`,
+  bar: (/** @type {string} */ low) => `Colours run from ${low} (dark blue) to 1 (yellow).`,
   caption:
     "Pick a patch: press on a map, use the sliders, or focus the large map and use the arrow keys. " +
     "Compare the tables: in which is a patch like its neighbours in every direction, " +

@@ -5,7 +5,7 @@ export default {
   mean: "mean",
   copies: "Copies of the token by",
   images: "Images in the batch",
-  include: (name) => `${name} in the batch`,
+  include: (/** @type {string} */ name) => `${name} in the batch`,
   names: {
     cat: "cat",
     coffee: "coffee",
@@ -14,18 +14,24 @@ export default {
     retina: "retina",
     admiral: "admiral",
   },
-  strip: (name, length) => `gradient of ${name}: 64 numbers, length ${length}`,
+  strip: (/** @type {string} */ name, /** @type {string} */ length) =>
+    `gradient of ${name}: 64 numbers, length ${length}`,
   total: "token",
-  totalStrip: (length) => `gradient that the token receives: 64 numbers, length ${length}`,
-  plane: (n, length) =>
+  totalStrip: (/** @type {string} */ length) =>
+    `gradient that the token receives: 64 numbers, length ${length}`,
+  plane: (/** @type {number} */ n, /** @type {string} */ length) =>
     `${n} arrows, one after another, from the origin to their sum; the token's gradient has length ${length}`,
   memory: {
-    expand: (b) => `expand: ${b} views of one row in memory, 256 bytes. `,
-    repeat: (b) => `repeat: ${b} rows in memory, ${256 * b} bytes. `,
+    expand: (/** @type {number} */ b) => `expand: ${b} views of one row in memory, 256 bytes. `,
+    repeat: (/** @type {number} */ b) => `repeat: ${b} rows in memory, ${256 * b} bytes. `,
   },
   same: "The gradient is the same by either.",
-  says: (b, how, length) => `A batch of ${b}: the token receives the ${how}, of length ${length}.`,
+  says: (
+    /** @type {number} */ b,
+    /** @type {"sum" | "mean"} */ how,
+    /** @type {string} */ length,
+  ) => `A batch of ${b}: the token receives the ${how}, of length ${length}.`,
   one: "A batch needs at least one image.",
-  caption: (share) =>
+  caption: (/** @type {number} */ share) =>
     `Real gradients from a small untrained ViT, one photograph a row: each strip holds the 64 numbers that image adds (purple: negative, orange: positive). Switch images on and off. The arrows show the same addition in a plane that keeps ${share} % of it. Then change the sum to a mean: same direction, other length. Then expand to repeat: nothing changes but memory.`,
 };
