@@ -146,6 +146,7 @@ function plane(arrows, thumbnails) {
     drawLine(ctx, end, last, 1.5);
     ctx.setLineDash([]);
     drawArrow(ctx, origin, end, 4);
+    ctx.imageSmoothingEnabled = false;
     chosen.forEach((i, k) => {
       const [x, y] = [0, 1].map((axis) => (tips[k][axis] + tips[k + 1][axis]) / 2);
       ctx.drawImage(thumbnails[i], x - 9, y - 9, 18, 18);
