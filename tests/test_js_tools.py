@@ -1,4 +1,4 @@
-"""The explorers' JavaScript is formatted, without complaints, typed, and bundled."""
+"""The explorers' JavaScript is formatted, without complaints, typed, tested, and bundled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from javascript import MODULES, JavaScript
+from javascript import MODULES
 
 from dnnl import explorers
 
@@ -20,6 +20,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 import bundle  # noqa: E402
 
 LOADER = ROOT / "_ext" / "sphinx-anywidget"
+TESTS = ROOT / "tests" / "js"
 
 
 def deno(*arguments: str, cwd: Path) -> None:
@@ -29,20 +30,42 @@ def deno(*arguments: str, cwd: Path) -> None:
         env={**os.environ, "DENO_NO_UPDATE_CHECK": "1", "NO_COLOR": "1"},
         capture_output=True,
         text=True,
+        encoding="utf-8",
     )
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("folder", [MODULES, LOADER], ids=["explorers", "sphinx-anywidget"])
+FOLDERS = {
+    "explorers": (MODULES, "."),
+    "sphinx-anywidget": (LOADER, "sphinx_anywidget"),
+    "tests": (TESTS, "."),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
 @pytest.mark.parametrize("command", ["fmt --check", "lint"])
-def test_a_tool_has_no_complaint(command: str, folder: Path) -> None:
-    where = "." if folder == MODULES else "sphinx_anywidget"
+def test_a_tool_has_no_complaint(command: str, name: str) -> None:
+    folder, where = FOLDERS[name]
     deno(*command.split(), where, cwd=folder)
 
 
-def test_types_agree() -> None:
-    deno("check", ".", cwd=MODULES)
-    deno("check", "sphinx_anywidget/assets/loader.js", cwd=LOADER)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_types_agree(name: str) -> None:
+    folder, where = FOLDERS[name]
+    where = "sphinx_anywidget/assets/loader.js" if folder == LOADER else where
+    deno("check", "--no-lock", where, cwd=folder)
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in TESTS.glob("*_test.js")))
+def test_a_unit_test_of_the_shared_modules_passes(file: str) -> None:
+    deno("test", "--no-lock", f"--allow-read={MODULES}", file, cwd=TESTS)
+
+
+def test_a_unit_test_that_fails_is_reported(tmp_path: Path) -> None:
+    failing = tmp_path / "failing_test.js"
+    failing.write_text('Deno.test("this fails", () => { throw new Error("as it should"); });\n')
+    with pytest.raises(AssertionError, match="as it should"):
+        deno("test", "--no-lock", "--no-check", failing.name, cwd=tmp_path)
 
 
 def test_every_explorer_is_a_module() -> None:
@@ -73,20 +96,6 @@ def test_a_changed_source_makes_a_bundle_stale(tmp_path, monkeypatch) -> None:
     with (tmp_path / "css" / "base.css").open("a") as file:
         file.write("/* changed */\n")
     assert not bundle.is_fresh("quiz")
-
-
-def keys(value: object, path: str = "") -> set[str]:
-    if not isinstance(value, dict):
-        return {path}
-    return set().union({path}, *(keys(one, f"{path}.{key}") for key, one in value.items()))
-
-
-@pytest.mark.parametrize("name", bundle.names())
-def test_both_languages_have_the_same_texts(javascript: JavaScript, name: str) -> None:
-    english, chinese = (javascript(f"{name}/{lang}.js", "default") for lang in ("en", "zh"))
-    names = "live.names"  # of photographs, which are English already
-    same = [{k for k in keys(one) if names not in k} for one in (english, chinese)]
-    assert same[0] == same[1]
 
 
 @pytest.mark.parametrize("name", bundle.names())

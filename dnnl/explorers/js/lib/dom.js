@@ -92,7 +92,7 @@ function keepKeys(root) {
 export function statusLine() {
   const seen = h("p", { class: "dnnl-says", "aria-hidden": "true" });
   const heard = h("p", { class: "dnnl-hidden", "aria-live": "polite" });
-  /** @type {number | undefined} */
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   const say = (/** @type {string} */ text) => {
     seen.textContent = text;
