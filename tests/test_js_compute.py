@@ -268,6 +268,50 @@ def test_a_row_of_similarities_is_described_as_torch_does(javascript: JavaScript
     assert javascript("similarity_map/compute.js", "mostAlike", patches, 0) == 60  # itself is 1
 
 
+def test_the_patch_most_alike_is_never_the_picked_one(javascript: JavaScript) -> None:
+    patches = torch.tensor([0.3, 1.0, 0.9, 0.9])  # of two that are alike, the first
+    found = [javascript("similarity_map/compute.js", "mostAlike", patches, n) for n in range(5)]
+    assert found == [1, 1, 2, 1, 1]
+    negative = torch.tensor([-0.5, -0.2, -0.9])
+    assert javascript("similarity_map/compute.js", "mostAlike", negative, 2) == 0
+
+
+def test_a_corner_has_two_neighbours(javascript: JavaScript) -> None:
+    patches = torch.arange(6.0)  # two rows of three
+    for token, near, far in [
+        (1, [1, 3], [2, 4, 5]),
+        (5, [1, 3, 5], [0, 2]),
+        (6, [2, 4], [0, 1, 3]),
+    ]:
+        found = javascript("similarity_map/compute.js", "nearAndFar", patches, token, 3)
+        assert found == pytest.approx({"near": sum(near) / len(near), "far": sum(far) / len(far)})
+
+
+@pytest.mark.parametrize("columns", [1, 3, 14])
+def test_tokens_lie_row_by_row(javascript: JavaScript, columns: int) -> None:
+    for token in range(1, 30):
+        found = javascript("similarity_map/compute.js", "place", token, columns)
+        assert tuple(found) == divmod(token - 1, columns)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (("sincos", 61, "own"), ("sincos", 61, True)),
+        (("random", 0, "full"), ("random", 0, False)),
+        (("trained", 196, "?"), ("trained", 196, False)),
+        (("?", 197, None), ("trained", 196, False)),
+        ((None, -1, "own"), ("trained", 0, True)),
+        (("toString", "x", ""), ("trained", 0, False)),
+        (("random", 7.6, "own"), ("random", 8, True)),
+        (("random", None, "own"), ("random", 0, True)),
+    ],
+)
+def test_what_a_linked_control_sets_is_made_safe(javascript: JavaScript, given, expected) -> None:
+    found = javascript("similarity_map/compute.js", "safe", *given, 196)
+    assert (found["table"], found["token"], found["own"]) == expected
+
+
 def test_all_maps_form_one_picture(javascript: JavaScript) -> None:
     rows, columns = 3, 4
     maps = torch.randn(1 + rows * columns, 1 + rows * columns)
@@ -308,6 +352,59 @@ def test_arrows_are_projections_and_the_plane_holds_every_sum(javascript: JavaSc
     torch.testing.assert_close(ends, extremes, rtol=1e-5, atol=1e-5)
 
 
+def test_the_plane_keeps_its_share_of_the_gradients(javascript: JavaScript) -> None:
+    gradients, basis = torch.randn(5, 8), torch.linalg.qr(torch.randn(8, 2)).Q.T
+    arrows = gradients @ basis.T
+    found = javascript("token_gradient/compute.js", "kept", arrows.tolist(), list(gradients))
+    assert found == pytest.approx((arrows.square().sum() / gradients.square().sum()).item())
+
+
+def test_the_largest_number_has_the_last_colour(javascript: JavaScript) -> None:
+    vectors = torch.randn(3, 8)
+    vectors[1, 5] = -9
+    assert javascript("token_gradient/compute.js", "peak", list(vectors)) == 9
+    vectors[2, 0] = 11
+    assert javascript("token_gradient/compute.js", "peak", list(vectors)) == 11
+
+
+def test_arrows_follow_one_another_to_their_sum(javascript: JavaScript) -> None:
+    arrows = torch.randn(4, 2, dtype=torch.float64)
+    found = torch.tensor(javascript("token_gradient/compute.js", "chain", arrows.tolist()))
+    expected = torch.cat([torch.zeros(1, 2), arrows.cumsum(dim=0)])
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_all_that_is_reached_fits_the_canvas(javascript: JavaScript) -> None:
+    def spot(x: float, y: float, ends: list[list[float]]) -> list[float]:
+        return javascript("token_gradient/compute.js", "spot", [x, y], ends, 320, 290, 20)
+
+    wide = [[-2.0, 12.0], [-1.0, 4.0]]  # 14 × 5 in a room of 280 × 250: 20 pixels each
+    assert spot(-2, -1, wide) == pytest.approx([20, 195])
+    assert spot(12, 4, wide) == pytest.approx([300, 95])
+    assert spot(0, 0, wide) == pytest.approx([60, 175])
+    tall = [[0.0, 1.0], [-20.0, 5.0]]  # 1 × 25: 10 pixels each
+    assert spot(0, -20, tall) == pytest.approx([155, 270])
+    assert spot(1, 5, tall) == pytest.approx([165, 20])
+
+
+def test_an_arrow_has_its_head_at_its_end(javascript: JavaScript) -> None:
+    def head(start: list[float], end: list[float], width: float) -> torch.Tensor:
+        found = javascript("token_gradient/compute.js", "arrowhead", start, end, width)
+        return torch.tensor([found["neck"], *found["wings"]])
+
+    # Ten long at a width of 2, with wings that part from it by 0.42 in angle.
+    across, along = 10 * math.sin(0.42), 10 * math.cos(0.42)
+    expected = torch.tensor([[42.0, 7.0], [50 - along, 7 + across], [50 - along, 7 - across]])
+    torch.testing.assert_close(head([0, 7], [50, 7], 2), expected)
+    turned = head([0, 0], [0, -50], 2)  # the same, upwards
+    expected = torch.tensor([[0, -42.0], [across, along - 50], [-across, along - 50]])
+    torch.testing.assert_close(turned, expected)
+    short = head([1, 1], [4, 5], 4)  # an arrow of length 5 is all head
+    torch.testing.assert_close(short[0], torch.tensor([4 - 0.8 * 3, 5 - 0.8 * 4]))
+    lengths = (short[1:] - torch.tensor([4.0, 5.0])).norm(dim=1)
+    torch.testing.assert_close(lengths, torch.tensor([5.0, 5.0]))
+
+
 def test_signs_have_two_colours(javascript: JavaScript) -> None:
     for i in range(-10, 11):
         expected = [255 * c for c in mpl.colormaps["PuOr_r"]((i / 10 + 1) / 2)[:3]]
@@ -324,10 +421,22 @@ def test_signs_have_two_colours(javascript: JavaScript) -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", ["A “heading” of ours#", ' A "heading"  of ours ', 'A "heading" of ours¶ ']
+    "shown",
+    [
+        "A “heading” of ours#",
+        ' A "heading"  of ours ',
+        'A "heading" of ours¶ ',
+        "A „heading“ of\n ours",
+    ],
 )
 def test_headings_are_compared_as_a_reader_does(javascript: JavaScript, shown: str) -> None:
     assert javascript("quiz/compute.js", "plain", shown) == 'A "heading" of ours'
+
+
+def test_signs_that_are_part_of_a_heading_stay(javascript: JavaScript) -> None:
+    assert (
+        javascript("quiz/compute.js", "plain", "C# and ¶ are ‘signs’ #") == "C# and ¶ are 'signs'"
+    )
 
 
 def test_code_stands_between_backticks(javascript: JavaScript) -> None:
@@ -339,6 +448,12 @@ def test_code_stands_between_backticks(javascript: JavaScript) -> None:
         ("x[0]", True),
         (".", False),
     ]
+
+
+def test_an_answer_is_right_wrong_or_not_given(javascript: JavaScript) -> None:
+    choices = [{"text": "a", "why": "x"}, {"text": "b", "why": "y", "right": True}]
+    found = [javascript("quiz/compute.js", "verdict", choices, n) for n in (0, 1, 2, -1)]
+    assert found == ["wrong", "right", "", ""]
 
 
 # ---- ClassAttention ------------------------------------------------------------------------------
