@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -272,6 +273,8 @@ def test_the_patch_most_alike_is_never_the_picked_one(javascript: JavaScript) ->
     patches = torch.tensor([0.3, 1.0, 0.9, 0.9])  # of two that are alike, the first
     found = [javascript("similarity_map/compute.js", "mostAlike", patches, n) for n in range(5)]
     assert found == [1, 1, 2, 1, 1]
+    assert javascript("similarity_map/compute.js", "mostAlike", patches.flip(0), 1) == 2
+    assert javascript("similarity_map/compute.js", "mostAlike", torch.tensor([1.0, 0.2]), 1) == 1
     negative = torch.tensor([-0.5, -0.2, -0.9])
     assert javascript("similarity_map/compute.js", "mostAlike", negative, 2) == 0
 
@@ -318,6 +321,7 @@ def test_all_maps_form_one_picture(javascript: JavaScript) -> None:
     found = javascript("similarity_map/compute.js", "mosaic", list(maps), rows, columns)
     expected = maps[1:, 1:].reshape(rows, columns, rows, columns).permute(0, 2, 1, 3)
     assert torch.equal(found, expected.flatten())
+    maps[1, 1] = -5
     maps[0] = maps[:, 0] = -9  # the class token is not a patch
     low = javascript("similarity_map/compute.js", "smallest", list(maps))
     assert low == maps[1:, 1:].min().item()
@@ -334,6 +338,8 @@ def test_the_gradient_of_a_batch_is_that_of_torch(javascript: JavaScript) -> Non
         )
         expected = getattr(gradients[[0, 2, 5]], reduction)(dim=0)
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    alone = javascript("token_gradient/compute.js", "batchGradient", [gradients[0]], [0], "mean")
+    assert torch.equal(alone, gradients[0])
     length = javascript("token_gradient/compute.js", "norm", gradients[1])
     assert length == pytest.approx(gradients[1].norm().item(), rel=1e-6)
 
@@ -411,11 +417,15 @@ def test_signs_have_two_colours(javascript: JavaScript) -> None:
         expected = [255 * c for c in mpl.colormaps["PuOr_r"]((i / 10 + 1) / 2)[:3]]
         found = javascript("token_gradient/compute.js", "diverging", i / 10)
         assert found == pytest.approx(expected, abs=40)  # five of the map's eleven colours
+        knots = [[0x2D, 0x80, 0xF7, 0xE0, 0x7F], [0, 0x73, 0xF7, 0x82, 0x3B], [75, 172, 247, 20, 8]]
+        assert found == [round(np.interp(i / 10, np.linspace(-1, 1, 5), c)) for c in knots]
     knots = {-1: "2d004b", -0.5: "8073ac", 0: "f7f7f7", 0.5: "e08214", 1: "7f3b08"}
     for t, code in knots.items():
         found = javascript("token_gradient/compute.js", "diverging", t)
         assert bytes(found).hex() == code
     assert javascript("token_gradient/compute.js", "diverging", 7) == found
+    first = javascript("token_gradient/compute.js", "diverging", -7)
+    assert bytes(first).hex() == knots[-1]
 
 
 # ---- Quiz ----------------------------------------------------------------------------------------
