@@ -28,6 +28,11 @@ SOURCES = (
     "dnnl/explorers/static/*",
 )
 
+# Servers of the tests are on this machine, whatever proxy its network has.
+for _name in ("NO_PROXY", "no_proxy"):
+    _hosts = filter(None, [os.environ.get(_name), "127.0.0.1", "localhost"])
+    os.environ[_name] = ",".join(_hosts)
+
 # No deadline, because a busy machine is not an error. In CI the examples are always the same.
 settings.register_profile("local", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
