@@ -8,7 +8,6 @@ that hold the page's language only.
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,9 @@ from sphinx.errors import ExtensionError
 from sphinx_anywidget import Module
 
 from dnnl.explorers import stored
-from dnnl.explorers.base import STATIC
+from dnnl.explorers.base import STATIC, STYLES, stylesheet
 from dnnl.explorers.stored import STATE
 
-STYLES = STATIC.parent / "css"
 STYLE = "explorers.css"
 
 
@@ -57,11 +55,9 @@ def module(app: Sphinx, anywidget_id: str) -> Module | None:
 def write_styles(app: Sphinx, error: Exception | None) -> None:
     """Write the style sheets of all explorers as one, which is the same for every page."""
     if error is None and app.builder.format == "html":
-        others = sorted(path.stem for path in STYLES.glob("*.css"))
-        names = dict.fromkeys(["base", "live", *others])  # rules of one explorer come later
-        text = "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
-        plain = re.sub(r'@import "\w+\.css";', "", text)
-        Path(app.outdir, "_static", STYLE).write_text(plain, encoding="utf-8")
+        names = dict.fromkeys(["live", *sorted(path.stem for path in STYLES.glob("*.css"))])
+        del names["base"]  # it comes first
+        Path(app.outdir, "_static", STYLE).write_text(stylesheet(*names), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -79,13 +79,13 @@ def test_a_bundle_is_fresh(name: str) -> None:
 
 
 def test_no_bundle_is_left_over() -> None:
-    endings = (".js", ".en.js", ".zh.js", ".css")
+    endings = (".js", ".en.js", ".zh.js")
     expected = {f"{name}{ending}" for name in bundle.names() for ending in endings}
     assert {path.name for path in bundle.STATIC.iterdir()} == expected
 
 
 def test_a_changed_source_makes_a_bundle_stale(tmp_path, monkeypatch) -> None:
-    for name, folder in (("SOURCES", "js"), ("STYLES", "css"), ("STATIC", "static")):
+    for name, folder in (("SOURCES", "js"), ("STATIC", "static")):
         copied = shutil.copytree(getattr(bundle, name), tmp_path / folder)
         monkeypatch.setattr(bundle, name, copied)
     monkeypatch.setattr(bundle, "EXPLORERS", tmp_path)
@@ -93,8 +93,8 @@ def test_a_changed_source_makes_a_bundle_stale(tmp_path, monkeypatch) -> None:
     with (tmp_path / "js" / "offset" / "compute.js").open("a") as file:
         file.write("// changed\n")
     assert not bundle.is_fresh("offset") and bundle.is_fresh("quiz")
-    with (tmp_path / "css" / "base.css").open("a") as file:
-        file.write("/* changed */\n")
+    with (tmp_path / "js" / "lib" / "dom.js").open("a") as file:
+        file.write("// changed\n")
     assert not bundle.is_fresh("quiz")
 
 

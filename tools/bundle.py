@@ -2,13 +2,12 @@
 
     python tools/bundle.py [--watch]
 
-``dnnl/explorers/js/NAME/`` holds the modules of an explorer, ``css/`` its style sheet. From them
-this program writes, into ``dnnl/explorers/static/``:
+``dnnl/explorers/js/NAME/`` holds the modules of an explorer. From them this program writes, into
+``dnnl/explorers/static/``:
 
     NAME.js        an ES module with both languages, which anywidget loads in a notebook
     NAME.en.js     the same for a page of the book: a classic script with the page's language,
     NAME.zh.js     which works from disk, too
-    NAME.css       the style sheet that all explorers share, and its own
 
 With ``--watch`` it writes them again whenever a source changes; together with anywidget's hot
 reload (``ANYWIDGET_HMR=1 jupyter lab``) an open notebook shows the change at once.
@@ -19,7 +18,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -28,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 EXPLORERS = ROOT / "dnnl" / "explorers"
-SOURCES, STYLES, STATIC = (EXPLORERS / name for name in ("js", "css", "static"))
+SOURCES, STATIC = EXPLORERS / "js", EXPLORERS / "static"
 SHARED = ("lib", "live")  # folders of modules that explorers import
 LANGUAGES = ("en", "zh")
 
@@ -41,8 +39,7 @@ def names() -> list[str]:
 def sources(name: str) -> list[Path]:
     """Return the files of which the bundles of an explorer are made."""
     folders = [SOURCES / folder for folder in (name, *SHARED)]
-    scripts = [file for folder in folders for file in folder.rglob("*.js")]
-    return sorted([*scripts, *(STYLES / f"{part}.css" for part in ("base", "live", name))])
+    return sorted(file for folder in folders for file in folder.rglob("*.js"))
 
 
 def checksum(name: str) -> str:
@@ -52,12 +49,6 @@ def checksum(name: str) -> str:
         content.update(f"{file.relative_to(EXPLORERS).as_posix()}\n".encode())
         content.update(file.read_bytes())
     return content.hexdigest()[:16]
-
-
-def style(name: str) -> str:
-    """Return a style sheet with its imports inlined."""
-    text = (STYLES / f"{name}.css").read_text(encoding="utf-8")
-    return re.sub(r'@import "(\w+)\.css";', lambda match: style(match[1]), text)
 
 
 def bundle(entry: str, form: str) -> str:
@@ -94,13 +85,12 @@ def bundles(name: str) -> dict[str, str]:
     files = {f"{name}.js": bundle(entry(LANGUAGES, "export default explorer;"), "esm")}
     for lang in LANGUAGES:
         files[f"{name}.{lang}.js"] = bundle(entry((lang,), define), "iife")
-    files[f"{name}.css"] = f"{style('base')}\n{style(name)}"
     return {file: head + text for file, text in files.items()}
 
 
 def is_fresh(name: str) -> bool:
     """Say whether the bundles of an explorer were made from its sources as they are now."""
-    endings = ("js", *(f"{lang}.js" for lang in LANGUAGES), "css")
+    endings = ("js", *(f"{lang}.js" for lang in LANGUAGES))
     files = [STATIC / f"{name}.{ending}" for ending in endings]
     current = checksum(name)
     return all(file.is_file() and current in file.read_text("utf-8")[:200] for file in files)

@@ -10,7 +10,7 @@ import dnnl
 import dnnl.models.vit as vit
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Choice, Whole, bundle, png
+from dnnl.explorers.base import Choice, Whole, bundle, png, stylesheet
 from dnnl.explorers.live import LiveExplorer
 
 HIDE = ("nothing", "most", "least")
@@ -33,7 +33,7 @@ class ClassAttention(LiveExplorer):
     """
 
     _esm = bundle("attention.js")
-    _css = bundle("attention.css")
+    _css = stylesheet("live", "attention")
     _heights = (1300, 860)
 
     layer = Whole(0, 0, lambda self: self._index["config"]["num_layers"] - 1)

@@ -18,17 +18,24 @@ from torch import Tensor
 from dnnl.models.vit import DTypeError, ShapeError
 from dnnl.models.vit.checks import check_dims
 
-STATIC = Path(__file__).parent / "static"
+FOLDER = Path(__file__).parent
+STATIC, STYLES = FOLDER / "static", FOLDER / "css"
 VIEW = "application/vnd.jupyter.widget-view+json"
 
 
 def bundle(name: str) -> Path:
-    """Return the path of a bundled file of the explorers, such as ``"offset.js"``.
+    """Return the path of a bundled script of the explorers, such as ``"offset.js"``.
 
     ``make bundle`` writes these files from the modules in ``js/``. anywidget reads them, and reads
     them again when they change if ``ANYWIDGET_HMR=1`` is set.
     """
     return STATIC / name
+
+
+def stylesheet(*names: str) -> str:
+    """Return the style sheet that all explorers share, followed by ``css/NAME.css`` of names."""
+    files = [STYLES / f"{name}.css" for name in ("base", *names)]
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
 
 
 class Choice(traitlets.TraitType):  # type: ignore[type-arg]
@@ -103,7 +110,7 @@ class Setting(traitlets.TraitType):  # type: ignore[type-arg]
 class Explorer(anywidget.AnyWidget):
     """A figure to touch. It needs no kernel: all it computes, it computes in the page.
 
-    A subclass sets ``_esm = bundle("NAME.js")`` and ``_css = bundle("NAME.css")``, ``_heights``,
+    A subclass sets ``_esm = bundle("NAME.js")`` and ``_css = stylesheet("NAME")``, ``_heights``,
     its traits, and :meth:`still`.
 
     Attributes:

@@ -10,7 +10,7 @@ from torch import Tensor
 import dnnl
 from dnnl import figures
 from dnnl.chapter_model import ChapterModel
-from dnnl.explorers.base import Choice, Setting, Whole, bundle, png
+from dnnl.explorers.base import Choice, Setting, Whole, bundle, png, stylesheet
 from dnnl.explorers.live import LiveExplorer
 
 POSITIONS = ("true", "off", "shuffled")
@@ -31,7 +31,7 @@ class EraseAndReconstruct(LiveExplorer):
     """
 
     _esm = bundle("erase.js")
-    _css = bundle("erase.css")
+    _css = stylesheet("live", "erase")
     _heights = (1240, 680)
 
     erased = Setting([]).tag(sync=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import dnnl
 from dnnl import data, figures
-from dnnl.explorers.base import Choice, Explorer, Real, Whole, bundle, half, png, rgb8
+from dnnl.explorers.base import Choice, Explorer, Real, Whole, bundle, half, png, rgb8, stylesheet
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")
@@ -87,7 +87,7 @@ class Offset(Explorer):
     """
 
     _esm = bundle("offset.js")
-    _css = bundle("offset.css")
+    _css = stylesheet("offset")
     _heights = (1115, 640)
 
     scale = Real(1.0, 0, 1.5)

@@ -7,7 +7,7 @@ import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Explorer, Whole, bundle, check_image, packed_image, png
+from dnnl.explorers.base import Explorer, Whole, bundle, check_image, packed_image, png, stylesheet
 
 SMALLEST = 8
 """The smallest patch, in pixels: below it, no finger could pick one."""
@@ -29,7 +29,7 @@ class PatchGrid(Explorer):
     """
 
     _esm = bundle("patch_grid.js")
-    _css = bundle("patch_grid.css")
+    _css = stylesheet("patch_grid")
     _heights = (1150, 710)
 
     _photo = traitlets.Bytes().tag(sync=True)

@@ -8,7 +8,17 @@ from torch import Tensor
 
 import dnnl.models.vit as vit
 from dnnl import data, figures
-from dnnl.explorers.base import Choice, Explorer, Whole, bundle, check_image, half, png, rgb8
+from dnnl.explorers.base import (
+    Choice,
+    Explorer,
+    Whole,
+    bundle,
+    check_image,
+    half,
+    png,
+    rgb8,
+    stylesheet,
+)
 
 ORDERS = ("class_first", "positions_first", "sliced", "dropout_first")
 """The module's order; the other order, with the class token's row inside it; the same with the
@@ -34,7 +44,7 @@ class Pipeline(Explorer):
     """
 
     _esm = bundle("pipeline.js")
-    _css = bundle("pipeline.css")
+    _css = stylesheet("pipeline")
     _heights = (1105, 640)
 
     _photo = traitlets.Bytes().tag(sync=True)

@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import traitlets
 
 from dnnl import figures
-from dnnl.explorers.base import Choice, Explorer, Setting, bundle, png
+from dnnl.explorers.base import Choice, Explorer, Setting, bundle, png, stylesheet
 
 QUIZZES = files("dnnl") / "quizzes"
 
@@ -39,7 +39,7 @@ class Quiz(Explorer):
     """
 
     _esm = bundle("quiz.js")
-    _css = bundle("quiz.css")
+    _css = stylesheet("quiz")
 
     section = Choice("index", *(name for name in editions()["en"] if name != "index"))
     answers = Setting().tag(sync=True)

@@ -14,7 +14,7 @@ import dnnl
 from dnnl import data, figures
 from dnnl.chapter_model import ChapterModel
 from dnnl.explorers import live
-from dnnl.explorers.base import Choice, Explorer, Whole, bundle, choice, rgb8
+from dnnl.explorers.base import Choice, Explorer, Whole, bundle, choice, rgb8, stylesheet
 from dnnl.models import vit
 
 MODES = ("bicubic", "bilinear", "nearest", "nearest-exact", "area")
@@ -44,7 +44,7 @@ class Resize(Explorer):
     """
 
     _esm = bundle("resize.js")
-    _css = bundle("resize.css")
+    _css = stylesheet("resize")
     _heights: ClassVar[tuple[int, int]] = (2030, 1200)
 
     rows = Whole(16, LEAST, MOST)

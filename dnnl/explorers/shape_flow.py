@@ -4,7 +4,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import FancyBboxPatch
 
 from dnnl import figures
-from dnnl.explorers.base import Explorer, Whole, bundle, png
+from dnnl.explorers.base import Explorer, Whole, bundle, png, stylesheet
 from dnnl.models import vit
 from dnnl.models.vit.checks import grid_shape
 
@@ -22,7 +22,7 @@ class ShapeFlow(Explorer):
     """
 
     _esm = bundle("shape_flow.js")
-    _css = bundle("shape_flow.css")
+    _css = stylesheet("shape_flow")
     _heights = (1260, 672)
 
     height = Whole(224, 16, 512)

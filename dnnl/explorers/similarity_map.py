@@ -10,7 +10,7 @@ from torch import Tensor
 
 import dnnl
 from dnnl import figures
-from dnnl.explorers.base import Choice, Explorer, Whole, bundle, half, png
+from dnnl.explorers.base import Choice, Explorer, Whole, bundle, half, png, stylesheet
 from dnnl.models import vit
 
 TABLES = ("trained", "sincos", "random")
@@ -27,7 +27,7 @@ class SimilarityMap(Explorer):
     """
 
     _esm = bundle("similarity_map.js")
-    _css = bundle("similarity_map.css")
+    _css = stylesheet("similarity_map")
     _heights: ClassVar[tuple[int, int]] = (1300, 790)
 
     table = Choice(*TABLES)

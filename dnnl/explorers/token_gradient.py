@@ -10,7 +10,17 @@ import traitlets
 from torch import Tensor
 
 from dnnl import data, figures
-from dnnl.explorers.base import Choice, Explorer, Setting, bundle, choice, half, png, rgb8
+from dnnl.explorers.base import (
+    Choice,
+    Explorer,
+    Setting,
+    bundle,
+    choice,
+    half,
+    png,
+    rgb8,
+    stylesheet,
+)
 from dnnl.models import vit
 
 PHOTOGRAPHS = ("cat", "coffee", "rocket", "astronaut", "retina", "admiral")
@@ -73,7 +83,7 @@ class TokenGradient(Explorer):
     """
 
     _esm = bundle("token_gradient.js")
-    _css = bundle("token_gradient.css")
+    _css = stylesheet("token_gradient")
     _heights = (1275, 592)
 
     images = Setting(PHOTOGRAPHS[:4]).tag(sync=True)
