@@ -22,6 +22,8 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import bundle  # noqa: E402
 
+from dnnl.explorers.base import stylesheet  # noqa: E402
+
 pytestmark = pytest.mark.book
 PARTS = ("bars", "controls", "dom", "draw", "grid_pad", "panels")
 
@@ -41,7 +43,7 @@ def page(browser: Any, library: str) -> Iterator[Any]:
     page = browser.new_page()
     errors: list[Any] = []
     page.on("pageerror", lambda error: errors.append(error))
-    page.set_content(f"<style>{bundle.style('base')}</style><main></main>")
+    page.set_content(f"<style>{stylesheet()}</style><main></main>")
     page.add_script_tag(content=library)
     yield page
     page.close()
@@ -215,7 +217,7 @@ def test_a_canvas_is_sharp_and_counts_in_its_own_units(browser, library) -> None
     context = browser.new_context(device_scale_factor=2, viewport={"width": 216, "height": 600})
     page = context.new_page()
     page.set_content("<style>body { margin: 8px }</style><main></main>")
-    page.add_style_tag(content=bundle.style("base"))
+    page.add_style_tag(content=stylesheet())
     page.add_script_tag(content=library)
     found = page.evaluate(
         """() => {
@@ -340,7 +342,7 @@ def test_a_mouse_that_hovers_picks_and_a_finger_taps(browser, library) -> None:
     context = browser.new_context(has_touch=True)
     page = context.new_page()
     page.set_content("<main></main>")
-    page.add_style_tag(content=bundle.style("base"))
+    page.add_style_tag(content=stylesheet())
     page.add_script_tag(content=library)
     page.evaluate(GRID, {"hover": True})
     page.mouse.move(*spot(page, 0.5, 0.5))
