@@ -239,6 +239,7 @@ def test_a_page_is_whole(read, name: str, by: str) -> None:
         "controls": missing_controls(reader),
         # Once for a page: the English ones in the dark, their counterparts in the light.
         "axe": violations(reader) if (edition(name) == "en") == (by == "http") else None,
+        "stills on the screen": reader.page.locator(".anywidget-still:visible").count(),
         "on paper": missing_stills(reader),  # (the last: it turns the page into paper)
     }
     assert not {what: complaint for what, complaint in found.items() if complaint}
