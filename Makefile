@@ -17,7 +17,6 @@ VENV ?= .venv
 SITE := _build/html
 REPORTS := _build/reports
 NB ?=
-URL ?=
 PAGES ?=
 
 # In every recipe, programs of the environment come first on PATH.
@@ -26,8 +25,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 PIP_INSTALL := python -m pip install -qq --progress-bar off
 
 checksum = $(shell cat $(1) | cksum | cut -d' ' -f1)
-BOOK_ENV := $(VENV)/.book-$(call checksum,requirements.txt pyproject.toml)
-TEST_ENV := $(VENV)/.test-$(call checksum,requirements.txt requirements-test.txt pyproject.toml)
+BOOK_ENV := $(VENV)/.book-$(call checksum,requirements.lock requirements.txt pyproject.toml)
+TEST_ENV := $(VENV)/.test-$(call checksum,requirements.lock requirements.txt requirements-test.txt pyproject.toml)
+
+# For `make newest`: the requirements without their versions. Jupyter Book 2 is another program.
+unpin = sed -E 's/^jupyter-book==.*/jupyter-book<2/; s/==.*//'
 
 # As many workers as cores, with one thread each: more threads than cores would be slower. A file
 # stays with one worker, which then imports the libraries that it compares with once.
@@ -42,7 +44,7 @@ NBVAL := --nbval --dist loadfile chapters/en
 report = --junitxml=$(REPORTS)/$(1).xml
 
 .PHONY: help book site bundle watch test test-all lint types unit notebooks notebooks-gpu site-tests execute sync \
-  confirm-zh bench-site repository package bench clean
+  confirm-zh bench-site lock package newest lowest bench clean
 
 help:  ## show this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
@@ -56,13 +58,24 @@ $(BOOK_ENV):
 	@test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV) \
 	  || { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment" \
 	       "(on Debian and Ubuntu: apt-get install python3-venv)." >&2; exit 1; }
+ifdef NEWEST
+	@$(unpin) requirements.txt > $(VENV)/newest.txt
+	@$(PIP_INSTALL) --upgrade -r $(VENV)/newest.txt
+else
+	@$(PIP_INSTALL) --require-hashes -r requirements.lock
 	@$(PIP_INSTALL) -r requirements.txt
+endif
 	@$(PIP_INSTALL) --no-deps --editable .
 	@rm -f $(VENV)/.book-* && touch $@
 
 $(TEST_ENV): $(BOOK_ENV)
 	@echo "Installing what the tests need (minutes, once) ..."
+ifdef NEWEST
+	@$(unpin) requirements-test.txt | grep -v '^-r' > $(VENV)/newest-test.txt
+	@$(PIP_INSTALL) --upgrade -r $(VENV)/newest.txt -r $(VENV)/newest-test.txt
+else
 	@$(PIP_INSTALL) -r requirements-test.txt
+endif
 	@for device in cpu cuda; do \
 	  name=dnnl-$${device/cuda/gpu}; \
 	  python -m ipykernel install --sys-prefix --name $$name --display-name $$name \
@@ -96,8 +109,11 @@ sync: $(BOOK_ENV)  ## update code, outputs and glossary of the Chinese edition
 confirm-zh: $(BOOK_ENV)  ## record that the Chinese text fits the English (PAGES="06_order README": some)
 	@python tools/editions.py confirm $(PAGES)
 
-repository: $(BOOK_ENV)  ## change the repository's address in every file (URL=https://github.com/owner/name)
-	@python tools/repository.py "$(URL)"
+# What decides the HTML is locked with hashes. torch is not in the lock: machines have builds of their
+# own, and it only computes outputs, which are stored.
+lock: $(TEST_ENV)  ## write requirements.lock, with hashes, from requirements.txt
+	@grep -v '^torch' requirements.txt | uv pip compile - --quiet --universal --python-version 3.11 \
+	  --generate-hashes --no-annotate --custom-compile-command "make lock" --output-file requirements.lock
 
 bench-site: $(TEST_ENV) site  ## measure bytes, requests and time of every page on a slow connection
 	@if python tools/stock_site.py _build/stock; \
@@ -136,10 +152,24 @@ site-tests: $(TEST_ENV) site  ## only the tests of the built book, some in a bro
 
 # A separate environment with pip's choice of versions, as a user gets it; also on an older Python.
 PACKAGE_VENV = $(VENV)-package-$(notdir $(PYTHON))
+PACKAGE_TESTS = tests/test_package.py $(wildcard tests/test_vit_*.py)
 package:  ## test the package alone, with the newest dependencies that it allows
 	@test -x $(PACKAGE_VENV)/bin/python || $(PYTHON) -m venv $(PACKAGE_VENV)
 	@$(PACKAGE_VENV)/bin/python -m pip install -qq --progress-bar off --editable ".[test]"
-	@$(PACKAGE_VENV)/bin/python -m pytest -W default tests/test_package.py $(wildcard tests/test_vit_*.py)
+	@$(PACKAGE_VENV)/bin/python -m pytest -W default $(PACKAGE_TESTS)
+
+# The lower bounds in pyproject.toml are promises. The libraries to compare with have bounds, too,
+# which are the oldest that still agree with each other.
+LOWEST_VENV = $(VENV)-lowest-$(notdir $(PYTHON))
+lowest:  ## test the package with the lowest versions that pyproject.toml promises
+	@test -x $(LOWEST_VENV)/bin/uv || { $(PYTHON) -m venv $(LOWEST_VENV) \
+	  && $(LOWEST_VENV)/bin/python -m pip install -qq --progress-bar off uv; }
+	@$(LOWEST_VENV)/bin/uv pip install --quiet --python $(LOWEST_VENV)/bin/python \
+	  --resolution lowest-direct --editable ".[book,pretrained,test]"
+	@$(LOWEST_VENV)/bin/python -m pytest -W default $(PACKAGE_TESTS) $(LOWEST_TESTS)
+
+newest:  ## run `make test` with the newest release of everything
+	@$(MAKE) test VENV=$(VENV)-newest NEWEST=1
 
 bench: $(TEST_ENV)  ## time the model and other libraries (BENCH=--quick: a rehearsal)
 	@python benchmarks/run.py $(BENCH)

@@ -16,6 +16,7 @@ from typing import Any
 
 import dnnl_editions
 import dnnl_slim
+import yaml
 from dnnl_rewrite import fresh_pages, replace, stop
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -24,6 +25,10 @@ from sphinx.config import Config
 # Scripts of every page: for formulas that scroll, and for what is printed.
 ASSETS = ("formulas.js", "paper.js")
 ASSETS_FOLDER = Path(__file__).parent / "assets"
+
+# The repository that the sources name.
+SETTINGS = Path(__file__).resolve().parent.parent / "_config.yml"
+HOME: str = yaml.safe_load(SETTINGS.read_text(encoding="utf-8"))["repository"]["url"]
 
 # The alternative text of the picture in previews of a link to a page.
 PICTURE = {
@@ -64,6 +69,12 @@ def configure(app: Sphinx, config: Config) -> None:
     """Change settings that Jupyter Book makes itself; it would overwrite those of `_config.yml`."""
     config.html_theme_options["navbar_persistent"] = []  # no search button without its dialog
     config.html_context["default_mode"] = "auto"  # light or dark, as the reader's system
+
+
+def name_this_repository(app: Sphinx, page: str, source: list[str]) -> None:
+    """Let links and install commands of a page name the repository in which the book is built."""
+    here = app.config.html_theme_options["repository_url"]
+    source[0] = source[0].replace(HOME, here)
 
 
 def drop_thebe(
@@ -167,6 +178,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_js_file(asset)
     app.setup_extension("dnnl_math")
     app.connect("config-inited", configure)
+    app.connect("source-read", name_this_repository)
     app.connect("doctree-read", mark_captions)
     app.connect("html-page-context", drop_thebe, priority=900)  # after scripts have been added
     app.connect("html-page-context", describe)

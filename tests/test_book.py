@@ -144,7 +144,7 @@ def test_a_page_and_its_counterpart_lead_to_each_other(site: Path, page: str) ->
     assert (there.parent / back["href"]).resolve() == here
 
     owner, name = CONFIG[own]["repository"]["url"].split("/")[-2:]
-    address = f"https://{owner}.github.io/{name}/"
+    address = f"https://{owner.lower()}.github.io/{name}/"
     alternates = {
         tag["hreflang"]: (site / tag["href"].removeprefix(address)).resolve()
         for tag in document.find_all("link", rel="alternate", hreflang=True)
@@ -291,7 +291,7 @@ def test_a_link_to_a_page_has_a_preview(site: Path, page: str) -> None:
     assert content("og:title") in html(site, page).title.get_text()
     assert len(content("og:description")) > (40 if edition(page) == "en" else 15)
     owner, name = CONFIG[edition(page)]["repository"]["url"].split("/")[-2:]
-    image = content("og:image").removeprefix(f"https://{owner}.github.io/{name}/")
+    image = content("og:image").removeprefix(f"https://{owner.lower()}.github.io/{name}/")
     assert (site / image).is_file()
 
 

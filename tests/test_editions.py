@@ -425,7 +425,8 @@ def test_another_name_is_seen_and_a_mention_is_not() -> None:
 # ---- how the editions are built ------------------------------------------------------------------
 
 
-def test_an_edition_differs_only_where_it_says_so() -> None:
+def test_an_edition_differs_only_where_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
     english, chinese = book.config("en"), book.config("zh")
     assert english == yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     assert chinese["repository"] == english["repository"]

@@ -1,7 +1,8 @@
-"""The repository's address can be changed in every file at once, and the project's files agree."""
+"""The repository's address is one, a fork's pages name the fork, and the project's files agree."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,15 +16,11 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-import repository  # noqa: E402
-from repository import Repository  # noqa: E402
+import book  # noqa: E402
 
-PLACEHOLDER = Repository("example", "dnnl-vit")
-ELSEWHERE = Repository("Some-Owner", "another.name_1")
-
-
-def address(repo: Repository) -> str:
-    return f"https://github.com/{repo.slug}"
+HOME: str = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
+SLUG = HOME.removeprefix("https://github.com/")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
 def git(folder: Path, *args: str) -> str:
@@ -31,137 +28,63 @@ def git(folder: Path, *args: str) -> str:
     return run.stdout
 
 
-def snapshot(root: Path) -> dict[str, bytes]:
-    files = repository.files(root)
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in files}
-
-
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """Copy every file of the project into a fresh git repository."""
-    for name, content in snapshot(ROOT).items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(content)
-    git(tmp_path, "init", "--quiet")
-    return tmp_path
-
-
-def move(root: Path, repo: Repository) -> int:
-    changes = repository.plan(root, repo)
-    repository.apply(changes)
-    return len(changes)
+def files() -> list[str]:
+    """Return the files that git tracks, or would track."""
+    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    return sorted({name for name in listed.split("\0") if name and (ROOT / name).is_file()})
 
 
 # ---- the address -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "",
-        "github.com/owner/name",
-        "http://github.com/owner/name",
-        "https://github.com/owner",
-        "https://github.com/owner/",
-        "https://github.com/owner/name/",
-        "https://github.com/owner/name.git",
-        "https://github.com/owner/name/tree/main",
-        "https://github.com/owner/na me",
-        "https://github.com/owner/..",
-        "https://github.com/-owner/name",
-        "https://github.com/owner_/name",
-        "https://gitlab.com/owner/name",
-        "git@github.com:owner/name.git",
-        " https://github.com/owner/name",
-        "https://github.com/owner/name\n",
-    ],
-)
-def test_a_malformed_address_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="Expected https://github.com/owner/name"):
-        Repository.parse(url)
+@pytest.mark.parametrize("edition", book.EDITIONS)
+def test_the_pages_of_a_fork_lead_to_the_fork(edition: str, monkeypatch) -> None:
+    monkeypatch.delenv("GITHUB_REPOSITORY", raising=False)
+    assert book.config(edition)["repository"]["url"] == HOME
+    monkeypatch.setenv("GITHUB_REPOSITORY", "Some-Owner/another.name_1")
+    settings = book.config(edition)["repository"]
+    assert settings["url"] == "https://github.com/Some-Owner/another.name_1"
+    assert settings["branch"] == "main"
 
 
-def test_a_well_formed_address_is_read() -> None:
-    assert Repository.parse(address(ELSEWHERE)) == ELSEWHERE
-
-
-def test_only_whole_names_move() -> None:
-    old, new = Repository("own", "name"), Repository("new", "place")
-    stays = (
-        "https://github.com/own/name2 https://github.com/own/name-x github.com/down/name own/name.x"
-    )
-    assert repository.move(stays, old, new) == stays
-    before = (
-        "git+https://github.com/own/name.git (https://github.com/own/name). own.github.io/name/"
-    )
-    after = (
-        "git+https://github.com/new/place.git (https://github.com/new/place). new.github.io/place/"
-    )
-    assert repository.move(before, old, new) == after
-
-
-def test_every_occurrence_moves_and_nothing_else_changes(copy: Path) -> None:
-    before, old = snapshot(copy), Repository.current(copy)
-    assert move(copy, ELSEWHERE) > 5
-    after = snapshot(copy)
-    assert after.keys() == before.keys()
-    assert Repository.current(copy) == ELSEWHERE
-    for name, content in after.items():
-        assert old.slug.encode() not in content, name
-        assert old.pages.encode() not in content, name
-    assert move(copy, ELSEWHERE) == 0, "a second time there is nothing to do"
-    move(copy, old)
-    assert snapshot(copy) == before, "and back again, byte for byte"
-
-
-def test_a_failed_move_changes_nothing(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before, replaced = snapshot(copy), []
-
-    def replace(source: Path, target: Path) -> None:
-        if len(replaced) == 3:
-            raise OSError("the disk is full")
-        replaced.append(target)
-        Path(source).rename(target)
-
-    monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(OSError, match="full"):
-        move(copy, ELSEWHERE)
-    assert snapshot(copy) == before
-
-
-def test_the_command_says_what_it_did_and_refuses_nonsense(copy: Path) -> None:
-    command = [sys.executable, "tools/repository.py"]
-    good = subprocess.run([*command, address(ELSEWHERE)], cwd=copy, capture_output=True, text=True)
-    assert good.returncode == 0 and "_config.yml" in good.stdout
-    before = snapshot(copy)
-    bad = subprocess.run([*command, "nonsense"], cwd=copy, capture_output=True, text=True)
-    assert bad.returncode == 2 and "Nothing was changed" in bad.stderr
-    assert snapshot(copy) == before
+def test_the_command_of_contributing_moves_every_address(tmp_path: Path) -> None:
+    """It runs in a copy, with another owner and name."""
+    before = {name: (ROOT / name).read_bytes() for name in files()}
+    for name, content in before.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(content)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    (command,) = re.findall(r"^    (git grep .*)$", CONTRIBUTING, re.MULTILINE)
+    command = command.replace("owner/name", "some-owner/another.name")
+    subprocess.run(["bash", "-euc", command], cwd=tmp_path, check=True)
+    after = {name: (tmp_path / name).read_bytes() for name in before}
+    changed = {name for name in before if before[name] != after[name]}
+    assert {"_config.yml", "README.md", "pyproject.toml", "CITATION.cff"} < changed
+    old, new = SLUG.encode(), b"some-owner/another.name"
+    for name in changed:
+        if name != "CONTRIBUTING.md":  # its command names the old address and the new one
+            assert before[name].replace(old, new) == after[name], name
+    settings = yaml.safe_load(after["_config.yml"])
+    assert settings["repository"]["url"] == "https://github.com/some-owner/another.name"
 
 
 def test_no_address_is_a_stray() -> None:
-    """The placeholder's name occurs in its address alone, where a move finds it."""
-    here = Repository.current(ROOT)
-    for name, content in snapshot(ROOT).items():
-        if name == "tests/test_repository.py":
-            continue  # this file
-        text = content.decode("utf-8", errors="replace")
-        for line in text.splitlines():
-            bare = line.replace(here.slug, "").replace(here.pages, "")
-            assert PLACEHOLDER.name not in bare, f"{name}: {line.strip()}"
-            if here != PLACEHOLDER:
-                assert PLACEHOLDER.slug not in line, f"{name}: {line.strip()}"
+    """The name of the repository occurs in its address alone, where the command finds it."""
+    name = SLUG.split("/")[1]
+    for file in files():
+        text = (ROOT / file).read_text(encoding="utf-8", errors="replace")
+        assert name not in text.replace(SLUG, ""), file
 
 
 def test_the_files_that_readers_start_from_name_the_address() -> None:
-    here = address(Repository.current(ROOT))
-    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml"):
-        assert here in (ROOT / name).read_text(encoding="utf-8"), name
+    for name in ("README.md", "CONTRIBUTING.md", "pyproject.toml", "CITATION.cff"):
+        assert HOME in (ROOT / name).read_text(encoding="utf-8"), name
     for path in sorted(ROOT.glob("chapters/*/*.ipynb")):
         first = next(
             cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
         )
-        assert f'"dnnl[book] @ git+{here}"' in first.source, path.name
+        assert f'"dnnl[book] @ git+{HOME}"' in first.source, path.name
 
 
 # ---- the project's files -------------------------------------------------------------------------
@@ -174,12 +97,11 @@ def requirements(name: str) -> dict[str, str]:
 
 
 def test_requirements_are_exact_and_explained() -> None:
-    contributing = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     for name in ("requirements.txt", "requirements-test.txt"):
         pins = requirements(name)
         assert pins
         for package in pins:
-            assert f"`{package}`" in contributing, f"{package}: why is it here?"
+            assert f"`{package}`" in CONTRIBUTING, f"{package}: why is it here?"
 
 
 def test_the_linter_is_one_version_everywhere() -> None:
@@ -201,16 +123,87 @@ def test_the_version_is_named_once() -> None:
 
 def test_no_file_names_a_place_on_one_machine() -> None:
     place = re.compile(rb"/(home|root|tmp|Users)/[A-Za-z0-9._-]+/")
-    for name, content in snapshot(ROOT).items():
-        assert not place.search(content), name
+    for name in files():
+        assert not place.search((ROOT / name).read_bytes()), name
 
 
-@pytest.mark.parametrize("workflow", ["ci.yml", "pages.yml"])
-def test_workflows_run_what_anyone_can_run(workflow: str) -> None:
-    text = (ROOT / ".github" / "workflows" / workflow).read_text(encoding="utf-8")
-    steps = [step for job in yaml.safe_load(text)["jobs"].values() for step in job["steps"]]
-    targets = {t for step in steps for t in re.findall(r"\bmake ([a-z-]+)", step.get("run", ""))}
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def jobs(workflow: Path) -> dict[str, dict]:
+    return yaml.safe_load(workflow.read_text(encoding="utf-8"))["jobs"]
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_workflows_run_what_anyone_can_run(workflow: Path) -> None:
+    commands = [
+        step["run"] for job in jobs(workflow).values() for step in job["steps"] if "run" in step
+    ]
+    versions = [
+        target
+        for job in jobs(workflow).values()
+        for target in job.get("strategy", {}).get("matrix", {}).get("versions", [])
+    ]
+    targets = {t for run in commands for t in re.findall(r"\bmake ([a-z-]+)", run)} | {*versions}
     assert targets
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     for target in targets:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_what_is_published_is_what_was_tested() -> None:
+    (path,) = [path for path in WORKFLOWS if "deploy-pages" in path.read_text(encoding="utf-8")]
+    publish = jobs(path)["publish"]
+    assert "test" in publish["needs"]
+    assert [step.get("run") for step in publish["steps"]] == [None], "it builds nothing"
+    uses = [step.get("uses", "") for step in jobs(path)["test"]["steps"]]
+    runs = [step.get("run", "") for step in jobs(path)["test"]["steps"]]
+    tested = max(i for i, run in enumerate(runs) if run.startswith("make"))
+    (uploaded,) = [i for i, use in enumerate(uses) if "upload-pages-artifact" in use]
+    assert tested < uploaded
+
+
+def test_every_requirement_but_torch_is_locked_with_hashes() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = re.findall(r"^([a-z0-9.-]+)==([^ ;]+).*\\\n    --hash=sha256:", text, re.MULTILINE)
+    assert len(locked) == len(re.findall(r"^[a-z]", text, re.MULTILINE)), "one has no hash"
+    wanted = {p: v for p, v in requirements("requirements.txt").items() if "torch" not in p}
+    assert wanted.items() <= set(locked), "run `make lock`"
+    assert {"docutils", "pydata-sphinx-theme", "pygments", "jinja2"} < dict(locked).keys()
+    assert "://" not in text, "it names no index"
+
+
+# ---- what GitHub and others read -----------------------------------------------------------------
+
+
+def test_the_citation_is_as_its_format_asks() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'license = "{citation["license"]}"' in pyproject
+    assert citation["repository-code"] == HOME
+    for author in citation["authors"]:
+        assert f'name = "{author["name"]}"' in pyproject
+
+
+@pytest.mark.parametrize("name", ["page.yml", "package.yml"])
+def test_an_issue_form_has_what_github_asks_for(name: str) -> None:
+    form = yaml.safe_load((ROOT / ".github/ISSUE_TEMPLATE" / name).read_text(encoding="utf-8"))
+    assert form["name"] and form["description"] and form["body"]
+    fields = [item for item in form["body"] if item["type"] != "markdown"]
+    assert len({item["id"] for item in fields}) == len(fields)
+    assert all(item["attributes"]["label"] for item in fields)
+
+
+def test_the_container_and_binder_have_what_the_book_needs() -> None:
+    settings = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text(encoding="utf-8"))
+    assert (ROOT / ".devcontainer" / settings["build"]["dockerfile"]).is_file()
+    assert settings["postCreateCommand"] == "make book"
+    options = settings["customizations"]["vscode"]["settings"]
+    assert (ROOT / options["deno.config"]).is_file() and os.path.isdir(
+        ROOT / options["deno.enablePaths"][0]
+    )
+    binder = (ROOT / "binder" / "requirements.txt").read_text(encoding="utf-8")
+    assert "-e .[book,pretrained]" in binder.splitlines()
+    (version,) = re.findall(r"python-(\d\.\d+)", (ROOT / "binder/runtime.txt").read_text())
+    assert version in {"3.11", "3.12", "3.13"}

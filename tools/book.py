@@ -7,6 +7,7 @@ alone builds the English edition, without links to the Chinese one.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,9 @@ def config(edition: str) -> dict[str, Any]:
     settings = load("_config.yml")
     if edition != "en":
         settings = merged(settings, load(f"_config.{edition}.yml"))
+    # GitHub names the repository in which a workflow runs. So a fork's pages lead to the fork.
+    if repository := os.environ.get("GITHUB_REPOSITORY"):
+        settings["repository"]["url"] = f"https://github.com/{repository}"
     return settings
 
 
