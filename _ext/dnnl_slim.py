@@ -322,7 +322,7 @@ def _webp(path: Path) -> Path:
     with Image.open(path) as opened:
         image = opened.convert("RGBA") if opened.has_transparency_data else opened.convert("RGB")
     exact = encode(lossless=True, quality=50, method=2)
-    photograph = encode(quality=90, method=4, use_sharp_yuv=True)
+    photograph = encode(quality=80, method=6, use_sharp_yuv=True)
     target.write_bytes(photograph if len(photograph) < 2 / 3 * len(exact) else exact)
     return target
 

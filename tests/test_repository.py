@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
 import book  # noqa: E402
+from checkout import copy, files  # noqa: E402
 
 HOME: str = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"]
 SLUG = HOME.removeprefix("https://github.com/")
@@ -26,12 +27,6 @@ CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 def git(folder: Path, *args: str) -> str:
     run = subprocess.run(["git", *args], cwd=folder, check=True, capture_output=True, text=True)
     return run.stdout
-
-
-def files() -> list[str]:
-    """Return the files that git tracks, or would track."""
-    listed = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return sorted({name for name in listed.split("\0") if name and (ROOT / name).is_file()})
 
 
 # ---- the address -------------------------------------------------------------------------------
@@ -50,9 +45,7 @@ def test_the_pages_of_a_fork_lead_to_the_fork(edition: str, monkeypatch) -> None
 def test_the_command_of_contributing_moves_every_address(tmp_path: Path) -> None:
     """It runs in a copy, with another owner and name."""
     before = {name: (ROOT / name).read_bytes() for name in files()}
-    for name, content in before.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_bytes(content)
+    copy(tmp_path)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")
     (command,) = re.findall(r"^    (git grep .*)$", CONTRIBUTING, re.MULTILINE)

@@ -381,6 +381,8 @@ def test_libraries_refuse_rows_that_are_not_a_square(library):
         with pytest.raises(RuntimeError, match="shape"):
             resize(table((64, 8)), [32, 8])
     else:
+        if peer("transformers").__version__ < "5.24":
+            pytest.skip("transformers before 5.24 reshapes such a table without a word")
         with pytest.raises((ValueError, RuntimeError)):
             library(table((64, 8), 8, 0, torch.float32), (64, 8), (24, 24))
 

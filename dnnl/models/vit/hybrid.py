@@ -62,7 +62,10 @@ class ViTHybridPatchEmbedding(Module):
 
 def _dtype_of(backbone: nn.Module) -> torch.dtype | None:
     """Return the dtype of the images that a backbone reads, or None if it has no parameters."""
-    return next((p.dtype for p in backbone.parameters() if p.is_floating_point()), None)
+    for parameter in backbone.parameters():
+        if parameter.is_floating_point():
+            return parameter.dtype
+    return None
 
 
 def _feature_shape(

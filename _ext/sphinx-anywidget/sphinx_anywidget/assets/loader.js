@@ -143,7 +143,7 @@
         if (!entries.some((one) => one.isIntersecting)) return;
         watch.disconnect();
         resolve(undefined);
-      }, { rootMargin: "600px" });
+      }, { rootMargin: "400px" });
       watch.observe(element);
     });
 
