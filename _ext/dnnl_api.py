@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 from typing import Any
 
 import traitlets
@@ -11,40 +9,45 @@ from dnnl_rewrite import replace
 from sphinx.application import Sphinx
 from sphinx.util.inspect import signature, stringify_signature
 
-ENTRY = re.compile(r'<dl class="py ')
-LABEL = re.compile(r'<dt class="field-(odd|even)">')
+ENTRY = '<dl class="py '
+# A screen reader reads each part in its language. (Sphinx translates the other labels.)
+MARKS = {
+    ENTRY: '<dl lang="en" class="py ',
+    '<dt class="field-odd">': '<dt class="field-odd" lang="zh-CN">',
+    '<dt class="field-even">': '<dt class="field-even" lang="zh-CN">',
+    ">Attributes<": ">属性<",
+}
 
 
 def sign(
     app: Sphinx, what: str, name: str, obj: Any, options: object, args: str | None, returns: str
 ) -> tuple[str, str] | None:
-    """Give an explorer the signature of its own ``__init__``: autodoc reads traitlets' ``__new__``."""
+    """Give an explorer the signature of its ``__init__``: autodoc reads traitlets' ``__new__``."""
     if what != "class" or not issubclass(obj, traitlets.HasTraits):
         return None
     if not obj.__init__.__module__.startswith("dnnl."):
         return "(**traits)", ""
     own = signature(obj.__init__, bound_method=True)
-    return stringify_signature(own, unqualified_typehints=True), ""
+    shown = stringify_signature(own, show_return_annotation=False, unqualified_typehints=True)
+    return shown, ""
 
 
 def mark_language(
     app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: object
 ) -> None:
-    """On a Chinese page, mark what comes from the docstrings as English, for readers of screens."""
-    body, language = context.get("body") or "", "zh-CN"
-    if app.config.dnnl_edition != "zh" or '<dl class="py ' not in body:
+    """On a Chinese page, mark docstrings as English and their labels as Chinese."""
+    body = context.get("body") or ""
+    if app.config.dnnl_edition != "zh" or ENTRY not in body:
         return
-    entries, labels = len(ENTRY.findall(body)), len(LABEL.findall(body))
-    body = replace(body, ENTRY, '<dl lang="en" class="py ', expect=entries, where=page)
-    context["body"] = replace(
-        body, LABEL, rf'<dt lang="{language}" class="field-\1">', expect=labels, where=page
-    )
+    for english, chinese in MARKS.items():
+        body = replace(body, english, chinese, expect=max(body.count(english), 1), where=page)
+    context["body"] = body
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the steps above."""
-    app.setup_extension("sphinx.ext.autodoc")
-    app.setup_extension("sphinx.ext.napoleon")
+    for extension in ("sphinx.ext.autodoc", "sphinx.ext.napoleon"):
+        app.setup_extension(extension)
     app.connect("autodoc-process-signature", sign)
     app.connect("html-page-context", mark_language)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
