@@ -75,6 +75,7 @@ CHINESE = {
 # The same for texts inside the article, for parts of a text, and for scripts of the theme.
 PARTS = {
     'title="Link to this heading"': 'title="本节的链接"',
+    'title="Link to this definition"': 'title="本条的链接"',
     "© Copyright ": "版权所有 © ",
 }
 SCRIPTS = {"togglebutton.js": {"Toggle hidden content": "展开或收起"}}

@@ -118,7 +118,7 @@ def photographs(folder: str | Path | None = None, *, short_side: int = 256) -> d
     Raises:
         FileNotFoundError: if the folder does not exist, or none of its files is a photograph.
         ValueError: if a file is not a PNG or JPEG image that can be read, if it is longer than
-            :data:`MOST_PROPORTION` times its shorter side, if its name is not valid UTF-8, or if
+            ``MOST_PROPORTION`` times its shorter side, if its name is not valid UTF-8, or if
             two share a name.
     """
     short_side = as_int(short_side, "short_side")

@@ -21,7 +21,7 @@ def check(name: str, answer: Answer) -> None:
     """Run an answer on several inputs and print what is right or still wrong.
 
     Args:
-        name: the exercise, a key of :data:`EXERCISES`.
+        name: the exercise, a key of ``EXERCISES``.
         answer: the function that the exercise asks for.
 
     Raises:

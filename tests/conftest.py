@@ -23,7 +23,7 @@ SOURCES = (
     "_static/*",
     "chapters/terms.json",
     "chapters/*/*",
-    "dnnl/explorers/*.py",
+    "dnnl/**/*.py",  # the explorers, and the docstrings of the API pages
     "dnnl/explorers/css/*",
     "dnnl/explorers/static/*",
 )

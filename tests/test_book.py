@@ -27,7 +27,7 @@ CONFIG = {edition: book.config(edition) for edition in book.EDITIONS}
 LANGUAGE = {"en": "en", "zh": "zh-CN"}
 CHAPTERS = [root + page for edition, root in ROOTS.items() for page in book.pages(edition)]
 PAGES = [*CHAPTERS, *(root + page for root in ROOTS.values() for page in ("genindex", "search"))]
-NOTEBOOKS = [page for page in CHAPTERS if not page.endswith("/glossary")]
+NOTEBOOKS = [page for page in CHAPTERS if not page.endswith(("/glossary", "/api"))]
 WIDGET = "application/vnd.jupyter.widget"
 
 every_page = pytest.mark.parametrize("page", PAGES)

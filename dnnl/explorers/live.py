@@ -131,13 +131,13 @@ class LiveExplorer(Explorer):
 
     Args:
         model: a :class:`dnnl.chapter_model.ChapterModel`; by default the chapter's trained one.
-            :attr:`model` is a copy with the weights of the page, rounded to int8.
+            ``model`` is a copy with the weights of the page, rounded to int8.
         crops: name → image ``(3, H, W)`` in [0, 1] of the model's image size; by default crops of
             five of the chapter's photographs.
 
     Attributes:
         photograph: the name of the crop that is shown, or ``"own"``.
-        own: an image of the reader's, ``H * W * 3`` bytes (:func:`dnnl.explorers.base.rgb8`), or
+        own: an image of the reader's, ``H * W * 3`` bytes (``dnnl.explorers.base.rgb8``), or
             nothing.
 
     Raises:

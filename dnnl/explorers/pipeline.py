@@ -33,7 +33,7 @@ class Pipeline(Explorer):
     Args:
         image: ``(3, 64, 64)`` in [0, 1]; the cat by default.
         step: how many steps are done, 0 (the image) to 5.
-        order: one of :data:`ORDERS`.
+        order: one of ``ORDERS``.
         token: the picked row of the sequence; 0 is the class token.
         dropout: probability of the last step, as in training.
         seed: of the weights and of the dropout.
@@ -97,7 +97,7 @@ class Pipeline(Explorer):
         )
 
     def stages(self, order: str = "class_first") -> dict[str, Tensor]:
-        """Return the tensors of all steps by name, in an order of :data:`ORDERS`."""
+        """Return the tensors of all steps by name, in an order of ``ORDERS``."""
         x, c, table = self.tokens, self.class_token, self.positions
         out = {
             "image": self.image[None],

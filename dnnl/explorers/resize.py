@@ -40,7 +40,7 @@ class Resize(Explorer):
         row, column: the picked cell of the new grid, 0 to 27; beyond the grid means its last.
 
     Raises:
-        TraitError: if a value is out of range, or the photograph unknown.
+        traitlets.TraitError: if a value is out of range, or the photograph unknown.
     """
 
     _esm = bundle("resize.js")

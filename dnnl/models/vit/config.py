@@ -31,7 +31,7 @@ class ViTConfig:
         distillation: DeiT's second head, which reads the second token.
         num_prefix_tokens: tokens before the patches; by default 2 with distillation, else 1.
         dynamic_image_size: accept every image size that is a multiple of the patch size.
-        resize: how the table of positions is then resized: a key of :data:`RESIZE_SETTINGS`.
+        resize: how the table of positions is then resized: a key of :data:`.RESIZE_SETTINGS`.
         norm_eps: epsilon of the layer norms.
         activation: activation of the MLP; see :class:`ViTMLP`.
         pre_norm: a layer norm between the input module and the first layer (CLIP).
@@ -99,7 +99,7 @@ class ViTConfig:
 
     @property
     def prefix(self) -> int:
-        """How many tokens stand before the patches: ``num_prefix_tokens``, or its default."""
+        """How many tokens stand before the patches (``num_prefix_tokens``, or its default)."""
         assert self.num_prefix_tokens is not None
         return self.num_prefix_tokens
 

@@ -148,7 +148,7 @@ class ViTPositionalEmbedding(Module):
         num_patches: how many patches ``N`` the grid has.
         use_cls_token: whether a class token stands in front (one more row).
         num_prefix_tokens: how many tokens stand in front; by default 1 with a class token, else 0.
-        resize: how the table is resized to another grid: a key of :data:`RESIZE_SETTINGS`.
+        resize: how the table is resized to another grid: a key of :data:`.RESIZE_SETTINGS`.
 
     Attributes:
         pos_embed: parameter ``(1, num_prefix_tokens + N, D)``; normal, deviation 0.02.

@@ -350,8 +350,9 @@ class ViTModel(_Model):
     """The backbone: from images to encoded tokens. The defaults are those of ViT-B/16.
 
     Args:
-        image_size, patch_size, in_channels, embed_dim, num_heads, num_layers, hidden_dim, dropout,
-            attn_dropout: as for :class:`ViTConfig`.
+        image_size, patch_size, in_channels: the images, as for :class:`ViTConfig`.
+        embed_dim, num_heads, num_layers, hidden_dim: the sizes, as there.
+        dropout, attn_dropout: the probabilities of dropout, as there.
         settings: further settings of :class:`ViTConfig`, by name; those of a head have no effect.
 
     Attributes:
@@ -432,8 +433,9 @@ class ViTForImageClassification(_Model):
     """A Vision Transformer with a classification head: from images to logits.
 
     Args:
-        image_size, patch_size, in_channels, num_classes, embed_dim, num_heads, num_layers,
-            hidden_dim, dropout, attn_dropout: as for :class:`ViTConfig`.
+        image_size, patch_size, in_channels: the images, as for :class:`ViTConfig`.
+        num_classes, embed_dim, num_heads, num_layers, hidden_dim: the sizes, as there.
+        dropout, attn_dropout: the probabilities of dropout, as there.
         settings: further settings of :class:`ViTConfig`, by name.
 
     Attributes:

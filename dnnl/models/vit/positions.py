@@ -38,7 +38,7 @@ RESIZE_SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "flexivit": _settings("bilinear", antialias=True, align_corners=False),
     "siglip2": _settings("bilinear", antialias=True, align_corners=False),
 }
-"""How each library resizes a table: keywords of :func:`interpolate_pos_embedding` by its name.
+"""How each library resizes a table, as keywords of :func:`.interpolate_pos_embedding`.
 
 A checkpoint gets the table that its own library would give it by
 ``interpolate_pos_embedding(table, old, new, **RESIZE_SETTINGS["timm"])``.

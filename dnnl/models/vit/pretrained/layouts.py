@@ -39,7 +39,7 @@ class Layout:
         unless: the pattern of a name that must be absent.
         ignored: the pattern of names that do not affect the output.
         heads: patterns of the names of heads that are not supported, and what they are called.
-        resize: the library's settings, a key of :data:`RESIZE_SETTINGS`.
+        resize: the library's settings, a key of :data:`.RESIZE_SETTINGS`.
         norm_eps, activation: the library's defaults.
         optional: our parameters that may be absent, as patterns: they are zero.
         model_types: values of ``model_type`` in a ``config.json`` of transformers.

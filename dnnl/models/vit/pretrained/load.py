@@ -153,7 +153,7 @@ def load_pretrained(
             wrote; or the id ``"owner/name"`` of a hub repository. Of a training checkpoint with
             averaged weights (EMA) those are taken, as timm does.
         image_size: the size of your images, if not that of the checkpoint. The table is resized as
-            its library does it (:data:`RESIZE_SETTINGS`).
+            its library does it (:data:`.RESIZE_SETTINGS`).
         dynamic_image_size: accept every image that the patch divides, and resize the table as its
             library does it. The rule: True for DINOv2 of transformers and for Facebook's with
             registers, which do so; else False. (Facebook's first DINOv2 adds an offset of 0.1
