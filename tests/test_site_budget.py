@@ -52,14 +52,7 @@ def kilobytes(files: list[Path]) -> float:
     return sum(len(bench_site.packed(file)) for file in files) / 1000
 
 
-# The photograph of PatchGrid alone has 40 kB.
-heavy = pytest.mark.xfail(reason="as a second page, the photograph of 11.3.1 is over the budget")
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=heavy if n.endswith("01_patch_tokens") else ()) for n in PAGES],
-)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_within_its_budget(files, site: Path, name: str) -> None:
     own, first = files(name), files(bench_site.second_page(name))
     budget = bench_site.budget(site / f"{name}.html")
