@@ -92,6 +92,8 @@ def test_no_markup_of_docstrings_is_left(site: Path, edition: str) -> None:
     text = article.get_text()
     assert not re.findall(r":\w+:`|``|\.\. \w+::|<cyfunction|0x[0-9a-f]{6}| object at ", text)
     assert str(ROOT) not in text
+    for signature in article.select("dt.sig"):
+        assert not re.search("[~<>]", signature.get_text().replace("→", "")), signature.get_text()
     assert not article.select(".problematic, .system-message")
     # Roles became links, and a link of this page leads to an entry.
     linked = {
